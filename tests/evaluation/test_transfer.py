@@ -29,7 +29,7 @@ from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.robots.pamy2.virtual.cup_bench import CupOutcome
-from genan.robots.pamy2.virtual.tennis_bench import RallyOutcome
+from genan.robots.pamy2.virtual.tennis import RallyOutcome
 from genan.tasks.registry import task_entry
 
 

@@ -73,7 +73,7 @@ def test_virtual_pamy2_identifies_like_the_real_one() -> None:
                 not e.resonant
             )  # the elbow's own resonance lies above this band; docs/virtual-pamy2.md
             continue
-        assert e.within("natural_frequency") and e.within("damping") and e.delay_within, where
+        assert e.within("natural_frequency") and e.within("damping") and e.within("delay"), where
     widths = np.degrees([loop.width for loop in hysteresis(robot)])
     assert (widths > 2.0).all() and (widths < 10.0).all()
 

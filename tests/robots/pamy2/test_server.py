@@ -216,7 +216,9 @@ def test_a_stopped_server_ramps_down_whatever_its_client_says_and_logs_it(tmp_pa
 
 
 def test_settings_and_ports_are_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="'watchdog' must be a positive number, not -1"):
+    with pytest.raises(
+        SettingError, match="The setting watchdog must be a positive number, not -1"
+    ):
         ServerSettings(watchdog=-1.0)
     with pytest.raises(SettingError, match="must not lose the robot"):
         ServerSettings(watchdog=0.6)

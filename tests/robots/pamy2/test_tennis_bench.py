@@ -20,13 +20,14 @@ from genan.robots.pamy2.virtual.tennis import (
     Obstacle,
     Racket,
     RacketModel,
+    RallyOutcome,
     Room,
+    TennisBench,
     between,
     gap,
     rebound,
     struck,
 )
-from genan.robots.pamy2.virtual.tennis_bench import RallyOutcome, TennisBench
 
 pytestmark = pytest.mark.slow
 
@@ -181,19 +182,18 @@ PLAIN = Hit(0.7, 0.8, (0.0, 0.0))
 
 def test_a_still_racket_reflects_with_its_restitution():
     touching = BallState((0.61, MODEL.half_thickness + 0.0195, 1.28), (0.5, -3.0, 0.2), STILL)
-    after = struck(touching, FACE, FACE, STEP, PLAIN, MODEL, BALL)
+    after = struck(touching, FACE, FACE, PLAIN, MODEL, BALL.radius)
     assert after is not None
     np.testing.assert_allclose(after.velocity, [0.8 * 0.5, 0.7 * 3.0, 0.8 * 0.2])
     assert after.position[1] == pytest.approx(MODEL.half_thickness + 0.02)
-    assert struck(after, FACE, FACE, STEP, PLAIN, MODEL, BALL) is None  # it leaves
+    assert struck(after, FACE, FACE, PLAIN, MODEL, BALL.radius) is None  # it leaves
     behind = struck(
         touching._replace(position=(0.61, -0.02, 1.28), velocity=(0.0, 2.0, 0.0)),
         FACE,
         FACE,
-        STEP,
         PLAIN,
         MODEL,
-        BALL,
+        BALL.radius,
     )
     assert behind is not None
     assert behind.velocity[1] == pytest.approx(-1.4)
@@ -202,13 +202,13 @@ def test_a_still_racket_reflects_with_its_restitution():
 def test_a_moving_racket_adds_its_speed_and_a_turning_one_that_of_the_point():
     ball = BallState((0.6, 0.02, 1.35), (0.0, -2.0, 0.0), STILL)
     before = FACE._replace(position=(0.6, -0.001, 1.3))
-    moved = struck(ball, before, FACE, STEP, PLAIN, MODEL, BALL)
+    moved = struck(ball, before, FACE, PLAIN, MODEL, BALL.radius)
     assert moved is not None
     assert moved.velocity[1] == pytest.approx(2.0 + 0.7 * 4.0)
     angle = 2.0 * STEP  # 2 rad/s about x: the point 5 cm above the middle moves towards -y
     c, s = math.cos(angle), math.sin(angle)
     turning = Racket(FACE.position, ((1.0, 0.0, 0.0), (0.0, c, -s), (0.0, s, c)))
-    turned = struck(ball, turning, FACE, STEP, PLAIN, MODEL, BALL)
+    turned = struck(ball, turning, FACE, PLAIN, MODEL, BALL.radius)
     assert turned is not None
     assert turned.velocity[1] == pytest.approx(-0.1 + 0.7 * 1.9, abs=2e-3)
 
@@ -235,7 +235,7 @@ def test_nothing_passes_through():
             before = FACE._replace(position=(0.6, place, 1.3))
             place += racket_speed * STEP
             now = FACE._replace(position=(0.6, place, 1.3))
-            if struck(ball, before, now, STEP, PLAIN, MODEL, BALL) is not None:
+            if struck(ball, before, now, PLAIN, MODEL, BALL.radius) is not None:
                 hit = True
                 break
         assert hit
@@ -332,7 +332,7 @@ def hit(
     """Judge a ball that leaves the racket like this."""
     bench.reset()
     bench.launch(0)
-    bench._ball, bench._hit_at = BallState((0.6, 0.0, 1.3), velocity, spin), 0.9
+    bench._ball, bench.hit = BallState((0.6, 0.0, 1.3), velocity, spin), True
     return bench.finish()
 
 

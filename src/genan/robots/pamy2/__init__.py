@@ -11,7 +11,7 @@ PACKAGE = RobotPackage(
     interfaces={"pamy2-udp": f"{_HERE}.client:Pamy2Udp", "pamy2-o80": f"{_HERE}.client:O80Robot"},
     server=f"{_HERE}.server:open_server",
     client="pamy2-udp",
-    benches={"table-tennis": f"{_HERE}.virtual.tennis_bench:TennisBench"},
+    benches={"table-tennis": f"{_HERE}.virtual.tennis:TennisBench"},
     tasks={"reacher": f"{_HERE}:REACHER", "table-tennis": f"{_HERE}:TABLE_TENNIS"},
     identify=f"{_HERE}.identification:identify",
 )

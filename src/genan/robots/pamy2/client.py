@@ -4,54 +4,78 @@
 
 import importlib
 import socket
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from genan.deployment.interface import (
     Clock,
     ConnectionLostError,
+    Controls,
     Reading,
     RobotInterface,
     WallClock,
 )
 from genan.errors import SettingError
 from genan.robot import Robot
+from genan.robots.pamy2 import wire
 from genan.robots.pamy2.pressures import (
     AUGUST_2024,
+    Muscles,
     PressureLimits,
     bar_from_control,
     bar_from_counts,
     counts_from_control,
 )
-from genan.robots.pamy2.wire import (
-    CONNECTED,
-    LAB,
-    LEAVING,
-    TelegramFault,
-    TelegramOrder,
-    Wiring,
-    pack_command,
-    unpack_state,
-)
 
-MOST_AT_ONCE = 256
-"""Telegrams taken in one reading, so that a flood cannot hold the loop; more than a socket's queue
-usually holds."""
-LARGEST = 2048
-"""Longest datagram to take whole [bytes]: longer than any telegram, so that a longer one is
-noticed."""
+MOST_AT_ONCE = 256  # Telegrams taken in one reading; more than a socket's queue usually holds.
 PHASE = 0.35
 """``connect`` comes back this part of a period after a telegram, so that a loop that starts then,
 and paces itself, reads well after the robot's telegrams and commands well before its next
 period."""
 
 
-class Pamy2Udp(RobotInterface):
+class Pamy2Client(RobotInterface):
+    """What both have: four joints, controls within their range, a reading that may grow old."""
+
+    def __init__(
+        self, robot: str | Robot, lost_after: float, limits: PressureLimits, clock: Clock | None
+    ) -> None:
+        """Settings as those of the clients below."""
+        self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
+        if (self.robot.nq, self.robot.nu) != (4, 4):
+            raise SettingError(
+                f"A PAMY2 has 4 joints and 4 controls; robot {self.robot.name!r} has "
+                f"{self.robot.nq} and {self.robot.nu}: choose 'pamy2' or another description."
+            )
+        self.clock = WallClock() if clock is None else clock
+        self._lost_after, self._limits = lost_after, limits
+        self._low, self._high = self.robot.u_range
+        self._reading: Reading | None = None
+        self._last_heard = 0.0
+
+    def command(self, u: Controls) -> Controls:
+        """Send the pressures of u for the coming period; returns u within its range.
+
+        The pressures are whole counts: u to within 0.00014 (joint 1) to 0.0005 (joint 2). What is
+        returned, and recorded, is u before that rounding, as it is in the recordings that actuators
+        are fitted to.
+        """
+        if not np.isfinite(u).all():
+            raise SettingError(f"Controls must be finite numbers, got {u}; nothing was sent.")
+        sent: Controls = np.minimum(np.maximum(u, self._low), self._high)
+        self._send_controls(sent)
+        return sent
+
+    @abstractmethod
+    def _send_controls(self, u: Controls) -> None: ...
+
+
+class Pamy2Udp(Pamy2Client):
     """A PAMY2 over UDP, or a virtual one behind ``genan serve``.
 
     ``read`` gives the newest valid telegram of this robot; whatever else arrives is counted in
@@ -69,7 +93,7 @@ class Pamy2Udp(RobotInterface):
         lost_after: float = 0.2,
         rise: float = 0.0,
         farewell: bool = False,
-        wiring: Wiring = LAB,
+        wiring: wire.Wiring = wire.LAB,
         limits: PressureLimits = AUGUST_2024,
         clock: Clock | None = None,
     ) -> None:
@@ -93,31 +117,20 @@ class Pamy2Udp(RobotInterface):
         """
         if not 0.0 < lost_after < timeout:
             raise SettingError(
-                "The connection must count as lost later than at once and sooner than "
-                "connecting gives up, got "
-                f"lost_after {lost_after:g} s and timeout {timeout:g} s."
+                "The connection must count as lost later than at once and sooner than connecting "
+                f"gives up, got lost_after {lost_after:g} s and timeout {timeout:g} s."
             )
-        self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
-        if (self.robot.nq, self.robot.nu) != (4, 4):
-            raise SettingError(
-                f"A PAMY2 has 4 joints and 4 controls; robot {self.robot.name!r} has "
-                f"{self.robot.nq} and {self.robot.nu}: choose 'pamy2' or another description."
-            )
-        self.clock = WallClock() if clock is None else clock
-        self._host, self._port = host, port
-        self._timeout, self._lost_after = timeout, lost_after
-        self._rise, self._farewell = rise, farewell
-        self._wiring, self._limits = wiring, limits
-        self._low, self._high = self.robot.u_range
+        super().__init__(robot, lost_after, limits, clock)
+        self._host, self._port, self._timeout = host, port, timeout
+        self._rise, self._farewell, self._wiring = rise, farewell, wiring
         self._socket: socket.socket | None = None
-        self._address: tuple[str, int] = ("", 0)
+        self._address: wire.Address = ("", 0)
         self._counter = 0
         self._counts: Counter[str] = Counter()
-        self._order = TelegramOrder(bits=32)
-        self._reading: Reading | None = None
-        self._last_heard = self._here = 0.0
+        self._order = wire.TelegramOrder(bits=32)
+        self._here = 0.0
         self._robot_us = 0
-        self._pressure = bar_from_control(self.robot.u_rest, limits)
+        self._pressure = self._rest = bar_from_control(self.robot.u_rest, limits)
 
     @property
     def statistics(self) -> Mapping[str, int]:
@@ -128,18 +141,17 @@ class Pamy2Udp(RobotInterface):
         """Send telegrams until the robot answers."""
         if self._socket is not None:
             return
+        kind = socket.AF_INET, socket.SOCK_DGRAM
         try:
-            kind = socket.AF_INET, socket.SOCK_DGRAM
             found = socket.getaddrinfo(self._host, self._port, *kind)[0][4]
         except (OSError, OverflowError) as error:
             raise ConnectionLostError(
-                f"There is no robot at {self._host}:{self._port} ({error}); give the address of "
-                "the robot."
+                f"There is no robot at {self._host}:{self._port} ({error}); give its address."
             ) from error
         self._address = (str(found[0]), int(found[1]))
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket = socket.socket(*kind)
         self._socket.setblocking(False)
-        self._order, self._reading = TelegramOrder(bits=32), None
+        self._order, self._reading = wire.TelegramOrder(bits=32), None
         try:
             self._call()
         except BaseException:
@@ -152,35 +164,18 @@ class Pamy2Udp(RobotInterface):
         A client that was away itself, as between two trials, takes the robot up again first: a
         telegram, an answer.
         """
-        if self._socket is not None and self.clock.now() - self._here > self._lost_after:
+        if self.clock.now() - self._here > self._lost_after:
             self._drain()
             self._await_answer(self._pressure)
         self._drain()
         self._here = self.clock.now()
         silence = self._here - self._last_heard
-        if self._socket is None or self._reading is None:
-            raise ConnectionLostError(
-                f"The robot at {self._host}:{self._port} is not connected; call connect first."
-            )
-        if silence > self._lost_after:
+        if silence > self._lost_after or self._reading is None:
             raise ConnectionLostError(
                 f"Nothing came from the robot at {self._host}:{self._port} for "
                 f"{1e3 * silence:.0f} ms; look whether it is switched on and its cable is in."
             )
         return self._reading
-
-    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """Send the pressures of u; returns u within its range.
-
-        The pressures on the wire are whole counts: u to within 0.00014 (joint 1) to 0.0005 (joint
-        2). What is returned, and recorded, is u before that rounding, as it is in the recordings
-        that actuators are fitted to.
-        """
-        if not np.isfinite(u).all():
-            raise SettingError(f"Controls must be finite numbers, got {u}; nothing was sent.")
-        sent: Float[np.ndarray, " nu"] = np.minimum(np.maximum(u, self._low), self._high)
-        self._send(bar_from_control(sent, self._limits))
-        return sent
 
     def idle(self) -> None:
         """A period without a command: the last pressures again, so that the robot answers."""
@@ -190,61 +185,59 @@ class Pamy2Udp(RobotInterface):
         """Close the socket; a robot that hears nothing any more brings itself to rest."""
         if self._socket is not None:
             if self._farewell:
-                self._send(bar_from_control(self.robot.u_rest, self._limits), connection=LEAVING)
+                self._send(self._rest, connection=wire.LEAVING)
             self._socket.close()
             self._socket = None
 
-    def receive(self, data: bytes, sender: tuple[str, int]) -> None:
+    def receive(self, data: bytes, sender: wire.Address) -> None:
         """Take one datagram, whatever it is."""
+        self._counts[self._take(data, sender)] += 1
+
+    def _take(self, data: bytes, sender: wire.Address) -> str:
+        """What becomes of a datagram."""
         if sender != self._address:
-            self._counts["another sender"] += 1
-            return
-        state = unpack_state(data)
-        if isinstance(state, TelegramFault):
-            self._counts[state.value] += 1
-            return
+            return "another sender"
+        state = wire.unpack_state(data)
+        if isinstance(state, wire.TelegramFault):
+            return state.value
         now = self.clock.now()
         verdict = self._order.take(state.telegram, now=now)
         if verdict == "old":
-            self._counts["old or twice"] += 1
-            return
-        if verdict == "restarted":
-            self._counts["robot started again"] += 1
+            return "old or twice"
         if verdict == "next":
             # The robot's clock goes round every 71 minutes; the difference of two telegrams does
             # not.
             self._robot_us += (state.time - self._robot_us + 2**31) % 2**32 - 2**31
         else:
             self._robot_us = state.time
-        self._counts["accepted"] += 1
+        if verdict == "restarted":
+            self._counts["robot started again"] += 1
         self._last_heard = now
         self._reading = Reading(
             self._robot_us / 1e6,
             self._wiring.q_from_wire(state.angle),
             {"pressure": state.pressure, "speed": self._wiring.speed_from_wire(state.speed)},
         )
+        return "accepted"
 
     def _call(self) -> None:
         """Call until the robot answers, bring it to rest, and fall into step with its telegrams."""
         period = self.robot.dt
-        rest = bar_from_control(self.robot.u_rest, self._limits)
-        if self._rise <= 0.0:
-            self._await_answer(rest)
-        else:
+        if self._rise > 0.0:
             lowest = self._limits.bar[0]
             self._await_answer(lowest)
             steps, began = max(1, round(self._rise / period)), self.clock.now()
             for step in range(1, steps + 1):
-                self._send(lowest + (rest - lowest) * step / steps)
+                self._send(lowest + (self._rest - lowest) * step / steps)
                 self.clock.wait_until(began + step * period)
                 self.read()
-        self._await_answer(rest)
+        self._await_answer(self._rest)
         self.clock.wait_until(self.clock.now() + PHASE * period)
 
-    def _await_answer(self, pressure: Float[np.ndarray, "8"]) -> None:
+    def _await_answer(self, pressure: Muscles) -> None:
         """Send ``pressure`` [bar] in every period until a telegram comes."""
-        before, period, began = self._counts["accepted"], self.robot.dt, self.clock.now()
-        due = began
+        before, period = self._counts["accepted"], self.robot.dt
+        began = due = self.clock.now()
         while self._counts["accepted"] == before:
             now = self.clock.now()
             if now - began > self._timeout:
@@ -260,40 +253,34 @@ class Pamy2Udp(RobotInterface):
             self._drain()
         self._here = self.clock.now()
 
-    def _drain(self) -> None:
-        if self._socket is None:
-            return
-        for _ in range(MOST_AT_ONCE):
-            try:
-                data, sender = self._socket.recvfrom(LARGEST)
-            except OSError:  # nothing there, or the last telegram found no one
-                return
-            self.receive(data, (str(sender[0]), int(sender[1])))
-
-    def _send(self, pressure: Float[np.ndarray, "8"], *, connection: int = CONNECTED) -> None:
+    def _opened(self) -> socket.socket:
         if self._socket is None:
             raise ConnectionLostError(
                 f"The robot at {self._host}:{self._port} is not connected; call connect first."
             )
+        return self._socket
+
+    def _drain(self) -> None:
+        for data, sender in wire.waiting(self._opened(), MOST_AT_ONCE):
+            self.receive(data, sender)
+
+    def _send_controls(self, u: Controls) -> None:
+        self._send(bar_from_control(u, self._limits))
+
+    def _send(self, pressure: Muscles, *, connection: int = wire.CONNECTED) -> None:
+        opened = self._opened()
         self._counter += 1
         self._pressure, self._here = pressure, self.clock.now()
-        telegram = pack_command(
-            self._counter,
-            int(1e6 * self._here),
-            self._wiring.pressure_to_wire(pressure),
-            connection=connection,
-        )
+        wired, now_us = self._wiring.pressure_to_wire(pressure), int(1e6 * self._here)
+        telegram = wire.pack_command(self._counter, now_us, wired, connection=connection)
         try:
-            self._socket.sendto(telegram, self._address)
+            opened.sendto(telegram, self._address)
             self._counts["sent"] += 1
         except OSError:  # a full queue or a cable pulled: as good as a telegram lost on the way
             self._counts["not sent"] += 1
 
 
-# --- ``O80Robot``: a PAMY behind the lab's own software, o80: shared memory of one computer ins
-
-
-class O80Robot(RobotInterface):
+class O80Robot(Pamy2Client):
     """A PAMY2 as an ``o80_pam.FrontEnd``; o80 is imported when it connects.
 
     Muscles and angles are in genan's order and sense already: the lab's driver, below o80, does
@@ -314,19 +301,15 @@ class O80Robot(RobotInterface):
         Args:
             segment: name of the back-end's shared memory; "real_robot" is the robot.
             robot: description of the arm, or its name.
-            lost_after: how long the back-end may stand still before the connection counts as lost
-                [s].
+            lost_after: how long the back-end may make no observation before the connection counts
+                as lost [s].
             limits: pressures that the muscles may be given; the back-end clips to its own as well.
             clock: paces the loop; the wall's where left out.
         """
-        self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
-        self.clock = WallClock() if clock is None else clock
-        self._segment, self._lost_after, self._limits = segment, lost_after, limits
-        self._low, self._high = self.robot.u_range
+        super().__init__(robot, lost_after, limits, clock)
+        self._segment = segment
         self._o80: ModuleType | None = None
         self._front_end: Any = None
-        self._reading: Reading | None = None
-        self._last_heard = 0.0
 
     def connect(self) -> None:
         """Attach to the back-end."""
@@ -349,40 +332,30 @@ class O80Robot(RobotInterface):
         self._front_end, self._last_heard = front_end, self.clock.now()
 
     def read(self) -> Reading:
-        """The newest observation; ``ConnectionLostError`` when it stood still too long."""
+        """The newest observation; ``ConnectionLostError`` when there was none for too long."""
         seen = self._attached().latest()
         time, now = 1e-9 * seen.get_time_stamp(), self.clock.now()
         if self._reading is None or time != self._reading.time:
             counts = np.array(seen.get_observed_pressures(), dtype=float).ravel()
-            self._reading = Reading(
-                time,
-                np.array(seen.get_positions(), dtype=float),
-                {
-                    "pressure": bar_from_counts(counts),
-                    "speed": np.array(seen.get_velocities(), dtype=float),
-                },
-            )
+            speed = np.array(seen.get_velocities(), dtype=float)
+            extra = {"pressure": bar_from_counts(counts), "speed": speed}
+            self._reading = Reading(time, np.array(seen.get_positions(), dtype=float), extra)
             self._last_heard = now
         elif now - self._last_heard > self._lost_after:
             raise self._lost(f"made no new observation for {1e3 * (now - self._last_heard):.0f} ms")
         return self._reading
 
-    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """Send the counts of u for the coming period; returns u within its range."""
-        front_end, o80 = self._attached(), self._o80
-        assert o80 is not None
-        if not np.isfinite(u).all():
-            raise SettingError(f"Controls must be finite numbers, got {u}; nothing was sent.")
-        sent: Float[np.ndarray, " nu"] = np.minimum(np.maximum(u, self._low), self._high)
-        counts = counts_from_control(sent, self._limits).astype(int).tolist()
-        within = o80.Duration_us.microseconds(round(1e6 * self.robot.dt))
-        front_end.add_command(counts[0::2], counts[1::2], within, o80.Mode.OVERWRITE)
-        front_end.pulse()
-        return sent
-
     def stop(self) -> None:
         """Let go of the back-end, which keeps the last pressures until it is ended itself."""
         self._front_end = None
+
+    def _send_controls(self, u: Controls) -> None:
+        front_end, o80 = self._attached(), self._o80
+        assert o80 is not None
+        counts = counts_from_control(u, self._limits).astype(int).tolist()
+        within = o80.Duration_us.microseconds(round(1e6 * self.robot.dt))
+        front_end.add_command(counts[0::2], counts[1::2], within, o80.Mode.OVERWRITE)
+        front_end.pulse()
 
     def _attached(self) -> Any:
         if self._front_end is None:

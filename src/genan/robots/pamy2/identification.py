@@ -5,6 +5,7 @@ of one joint at a time (agonist +d, antagonist -d) follows a multisine. ``hyster
 control at a time, slowly, up and down.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from jaxtyping import Complex, Float
 from scipy.optimize import least_squares
 
 from genan.errors import SettingError
-from genan.plotting import COLOURS, GREY, style
+from genan.plotting import COLOURS, style
 from genan.robots.pamy2.pressures import bar_from_control, bar_from_counts
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.signals import Multisine
@@ -23,6 +24,11 @@ from genan.signals import Multisine
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
+
+
+Samples = Float[np.ndarray, " samples"]
+Frequencies = Float[np.ndarray, " lines"]  # [Hz].
+Response = Complex[np.ndarray, " lines"]
 
 
 @dataclass(frozen=True)
@@ -44,66 +50,52 @@ class TransferFunction:
     delay: float  # T [s].
     fit: float  # Share of the response's power that the model explains, at most 1.
 
-    def response(self, frequency: Float[np.ndarray, " lines"]) -> Complex[np.ndarray, " lines"]:
-        """G(2 pi i f) at the frequencies [Hz]."""
-        logs = np.log([abs(self.gain), self.natural_frequency, self.damping, self.delay])
-        return np.sign(self.gain) * _response(logs, frequency)
+    def response(self, frequency: Frequencies) -> Response:
+        """G(2 pi i f)."""
+        s, f0 = 1j * frequency, self.natural_frequency
+        resonance = self.gain * f0**2 / (s**2 + 2.0 * self.damping * f0 * s + f0**2)
+        return resonance * np.exp(-2.0 * np.pi * s * self.delay)
 
 
 def frequency_response(
-    d: Float[np.ndarray, " samples"], q: Float[np.ndarray, " samples"], *, dt: float, period: float
-) -> tuple[Float[np.ndarray, " lines"], Complex[np.ndarray, " lines"]]:
-    """Frequencies [Hz] excited in d and the response Q/D there, over whole periods."""
-    samples_per_period = round(period / dt)
-    periods, rest = divmod(len(d), samples_per_period)
+    d: Samples, q: Samples, *, dt: float, period: float
+) -> tuple[Frequencies, Response]:
+    """Frequencies excited in d and the response Q/D there, over whole periods."""
+    periods, rest = divmod(len(d), round(period / dt))
     if periods < 1 or rest:
         raise SettingError(
             f"A frequency response needs whole periods of {period:g} s, but the record has "
             f"{len(d) * dt:g} s; cut it."
         )
-    spectrum_d = np.fft.rfft(d.reshape(periods, -1).mean(axis=0))
-    spectrum_q = np.fft.rfft(q.reshape(periods, -1).mean(axis=0))
-    strength = np.abs(spectrum_d)
+    excited, answer = (np.fft.rfft(x.reshape(periods, -1).mean(axis=0)) for x in (d, q))
+    strength = np.abs(excited)
     strength[0] = 0.0
     lines = np.flatnonzero(strength > 1e-2 * strength.max())
-    return lines / period, spectrum_q[lines] / spectrum_d[lines]
+    return lines / period, answer[lines] / excited[lines]
 
 
-def fit_transfer_function(
-    frequency: Float[np.ndarray, " lines"], response: Complex[np.ndarray, " lines"]
-) -> TransferFunction:
+def fit_transfer_function(frequency: Frequencies, response: Response) -> TransferFunction:
     """Fit the model to a measured response; several starts, because the problem is not convex."""
     scale = np.abs(response).max()
     at_rest = response[np.argmin(frequency)]
     sign = 1.0 if at_rest.real >= 0.0 else -1.0
 
     def residual(logs: Float[np.ndarray, "4"]) -> Float[np.ndarray, " twice_lines"]:
-        difference = (_response(logs, frequency) - sign * response) / scale
+        model = TransferFunction(*np.exp(logs), fit=1.0)
+        difference = (model.response(frequency) - sign * response) / scale
         return np.concatenate([difference.real, difference.imag])
 
     low = np.log([1e-3 * scale, 0.05, 0.01, 1e-4])
     high = np.log([1e2 * scale, 50.0, 10.0, 0.2])
-    starts = [
-        np.log([abs(at_rest), f0, zeta, delay])
-        for f0 in (0.7, 1.3, 3.0)
-        for zeta in (0.3, 0.9)
-        for delay in (0.01, 0.04)
-    ]
+    starts = itertools.product([abs(at_rest)], (0.7, 1.3, 3.0), (0.3, 0.9), (0.01, 0.04))
     fits = [
-        least_squares(residual, np.clip(start, low, high), bounds=(low, high)) for start in starts
+        least_squares(residual, np.clip(np.log(start), low, high), bounds=(low, high))
+        for start in starts
     ]
     best = min(fits, key=lambda fit: float(fit.cost))
     gain, f0, zeta, delay = (float(x) for x in np.exp(best.x))
     unexplained = float(np.sum(best.fun**2) / np.sum(np.abs(response / scale) ** 2))
     return TransferFunction(sign * gain, f0, zeta, delay, 1.0 - unexplained)
-
-
-def _response(
-    logs: Float[np.ndarray, "4"], frequency: Float[np.ndarray, " lines"]
-) -> Complex[np.ndarray, " lines"]:
-    gain, f0, zeta, delay = np.exp(logs)
-    s = 1j * frequency
-    return gain * f0**2 / (s**2 + 2.0 * zeta * f0 * s + f0**2) * np.exp(-2.0 * np.pi * s * delay)
 
 
 @dataclass(frozen=True)
@@ -129,9 +121,8 @@ REAL = (
     LabResult(3, 10.0, 3.10, 0.84, -17.2, 0.010),
 )
 
-#: Anchor pressures of 2024 [counts], joints 1 to 4.
-AGONIST_ANCHOR = np.array([20500.0, 16000.0, 13850.0, 17000.0])
-ANTAGONIST_ANCHOR = np.array([20500.0, 15500.0, 13850.0, 17000.0])
+#: Anchor pressures of 2024 [counts], joints 1 to 4: agonists, antagonists.
+ANCHOR = np.array([[20500.0, 16000.0, 13850.0, 17000.0], [20500.0, 15500.0, 13850.0, 17000.0]])
 
 #: Largest differential pressure of the excitation [counts]: swings of 15 to 40 degrees. The lab's
 #: is not published.
@@ -141,15 +132,18 @@ TOLERANCE = 0.10
 """The lab's table has one or two figures per joint; their spread is widened by this fraction at
 both ends."""
 
-QUANTITIES = {"natural_frequency": ".2f", "damping": ".2f", "gain": ".1f"}
-"""What is compared, and how it is printed."""
+QUANTITIES = {
+    "natural_frequency": (1.0, ".2f", ".2f", ""),
+    "damping": (1.0, ".2f", ".2f", ""),
+    "gain": (1.0, ".1f", ".2f", ""),
+    "delay": (1e3, ".0f", ".0f", " ms"),
+}
+"""What is compared: scale, format in the table, format in a sentence and unit there."""
 
 DELAYS = (0.010, 0.040)  # Span of the delays in the lab's table [s].
 
-_PERIOD = 10.0
-_PERIODS = 3
-_RAMP = 2.0
-_HOLD = 2.0
+_PERIOD, _PERIODS = 10.0, 3  # Of the multisine [s], the first for the transient.
+_RAMP, _HOLD = 2.0, 2.0  # To the anchor pressures, and at them [s].
 
 
 @dataclass(frozen=True)
@@ -157,8 +151,8 @@ class Experiment:
     """One joint, one band: measured response, model fitted to it, the real robot's figures."""
 
     real: LabResult
-    frequency: Float[np.ndarray, " lines"]  # [Hz].
-    response: Complex[np.ndarray, " lines"]  # [deg per 1000 counts].
+    frequency: Frequencies
+    response: Response  # [deg per 1000 counts].
     model: TransferFunction
 
     def within(self, quantity: str) -> bool:
@@ -171,51 +165,64 @@ class Experiment:
         """Whether the fitted mode lies within the excited band; beyond it, it is only a shape."""
         return self.model.natural_frequency <= self.real.highest
 
-    @property
-    def delay_within(self) -> bool:
-        """Whether our delay lies within the span of the real robot's delays."""
-        return DELAYS[0] <= self.model.delay <= DELAYS[1]
-
 
 @dataclass(frozen=True)
 class HysteresisLoop:
     """A quasi-static sweep of one control, up and down."""
 
     joint: int
-    u: Float[np.ndarray, " samples"]  # The swept control.
-    q: Float[np.ndarray, " samples"]  # The joint's angle [rad].
-    width: float  # Largest distance between the two branches [rad].
+    u: Samples  # The swept control.
+    q: Samples  # The joint's angle [rad].
+
+    @property
+    def branches(self) -> list[tuple[Samples, Samples]]:
+        """Controls in order and their angles [rad], on the way up and on the way down."""
+        rising, order = np.gradient(self.u) > 0.0, np.argsort(self.u, kind="stable")
+        ways = order[rising[order]], order[~rising[order]]
+        return [(self.u[way], self.q[way]) for way in ways]
+
+    @property
+    def width(self) -> float:
+        """Largest distance between the two branches [rad], but for a tenth at both ends."""
+        low, high = self.u.min(), self.u.max()
+        inner = np.linspace(low + 0.1 * (high - low), high - 0.1 * (high - low), 81)
+        up, down = (np.interp(inner, u, q) for u, q in self.branches)
+        return float(np.abs(up - down).max())
 
 
 def spread(joint: int, quantity: str) -> tuple[float, float]:
-    """Span of a quantity over the real robot's identifications, with ``TOLERANCE``."""
+    """Span of a quantity over the real robot's identifications, with ``TOLERANCE``; of a delay that
+    over all joints."""
+    if quantity == "delay":
+        return DELAYS
     values = [abs(getattr(row, quantity)) for row in REAL if row.joint == joint]
     return min(values) * (1.0 - TOLERANCE), max(values) * (1.0 + TOLERANCE)
 
 
 def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     """Repeat each identification of ``REAL`` on ``robot``."""
-    excited = [_excitation(row, seed, robot.dt) for row in REAL]
-    anchor = _counts(np.zeros((1, 4)))
+    dt, first = robot.dt, round(_PERIOD / robot.dt)
+    excited = np.zeros((len(REAL), _PERIODS * first, 4))  # differential pressure, whole counts
+    for d, row in zip(excited, REAL, strict=True):
+        wave = Multisine(lowest=1.0 / _PERIOD, highest=row.highest).draw(
+            np.random.default_rng([seed, row.joint]),
+            bounds=AMPLITUDE[row.joint] * np.array([[-1.0], [1.0]]),
+            duration=_PERIODS * _PERIOD,
+            dt=dt,
+        )
+        d[:, row.joint] = np.round(wave[:, 0])
+    counts = np.stack([ANCHOR[0] + excited, ANCHOR[1] - excited], axis=-1)
+    anchor = bar_from_counts(ANCHOR.T.ravel())
     rest = bar_from_control(robot.robot.u_rest)
-    share = np.minimum(np.arange(round((_RAMP + _HOLD) / robot.dt)) * robot.dt / _RAMP, 1.0)[
-        :, None
-    ]
-    approach = rest + share * (bar_from_counts(anchor) - rest)
-    pressures = np.stack([np.concatenate([approach, bar_from_counts(_counts(d))]) for d in excited])
-    q, _ = robot.run(pressures, keep=len(excited[0]))
-    first = round(_PERIOD / robot.dt)  # the first period carries the transient
+    share = np.minimum(np.arange(round((_RAMP + _HOLD) / dt)) * dt / _RAMP, 1.0)[:, None]
+    approach = np.tile(rest + share * (anchor - rest), (len(REAL), 1, 1))
+    driven = bar_from_counts(counts.reshape(*excited.shape[:2], 8))
+    q, _ = robot.run(np.concatenate([approach, driven], axis=1), keep=excited.shape[1])
     found = []
     for row, d, angles in zip(REAL, excited, q, strict=True):
-        frequency, response = frequency_response(
-            d[first:, row.joint] / 1000.0,
-            np.degrees(angles[first:, row.joint]),
-            dt=robot.dt,
-            period=_PERIOD,
-        )
-        found.append(
-            Experiment(row, frequency, response, fit_transfer_function(frequency, response))
-        )
+        steady = d[first:, row.joint] / 1000.0, np.degrees(angles[first:, row.joint])
+        measured = frequency_response(*steady, dt=dt, period=_PERIOD)
+        found.append(Experiment(row, *measured, fit_transfer_function(*measured)))
     return found
 
 
@@ -226,43 +233,9 @@ def hysteresis(
     n = round(period / robot.dt)
     t = np.arange(n + n // 2) / n
     triangle = 1.0 - np.abs((4.0 * t - 1.0) % 4.0 - 2.0)
-    u = np.tile(robot.robot.u_rest, (4, len(t), 1))
-    for j in range(4):
-        u[j, :, j] += amplitude * triangle
+    u = robot.robot.u_rest + amplitude * triangle[:, None] * np.eye(4)[:, None]
     q, _ = robot.run(bar_from_control(u), keep=len(t))
-    return [_loop(j, u[j, -n:, j], q[j, -n:, j]) for j in range(4)]
-
-
-def _loop(
-    joint: int, u: Float[np.ndarray, " samples"], q: Float[np.ndarray, " samples"]
-) -> HysteresisLoop:
-    rising = np.gradient(u) > 0.0
-    low, high = u.min(), u.max()
-    inner = np.linspace(low + 0.1 * (high - low), high - 0.1 * (high - low), 81)
-    branches = []
-    for branch in (rising, ~rising):
-        order = np.argsort(u[branch], kind="stable")
-        branches.append(np.interp(inner, u[branch][order], q[branch][order]))
-    return HysteresisLoop(joint, u, q, float(np.abs(branches[0] - branches[1]).max()))
-
-
-def _excitation(row: LabResult, seed: int, dt: float) -> Float[np.ndarray, "T 4"]:
-    """Differential pressure [counts], whole counts."""
-    d = np.zeros((_PERIODS * round(_PERIOD / dt), 4))
-    bounds = AMPLITUDE[row.joint] * np.array([[-1.0], [1.0]])
-    signal = Multisine(lowest=1.0 / _PERIOD, highest=row.highest)
-    wave = signal.draw(
-        np.random.default_rng([seed, row.joint]), bounds=bounds, duration=_PERIODS * _PERIOD, dt=dt
-    )
-    d[:, row.joint] = np.round(wave[:, 0])
-    return d
-
-
-def _counts(d: Float[np.ndarray, "T 4"]) -> Float[np.ndarray, "T 8"]:
-    counts = np.empty((len(d), 8))
-    counts[:, 0::2] = AGONIST_ANCHOR + d
-    counts[:, 1::2] = ANTAGONIST_ANCHOR - d
-    return counts
+    return [HysteresisLoop(j, u[j, -n:, j], q[j, -n:, j]) for j in range(4)]
 
 
 @dataclass(frozen=True)
@@ -302,13 +275,10 @@ class Identification:
         table = Table(*columns, box=None, pad_edge=False)
         for e in sorted(self.experiments, key=lambda e: (e.real.joint, e.real.highest)):
             cells = [f"{e.real.joint + 1}", f"0-{e.real.highest:g}"]
-            for quantity, form in QUANTITIES.items():
-                known = e.resonant or quantity == "gain"
-                ours = f"{getattr(e.model, quantity):{form}}" if known else "none"
-                mark = "" if e.within(quantity) else "*"
-                cells.append(f"{ours}{mark} ({getattr(e.real, quantity):{form}})")
-            ours = f"{1e3 * e.model.delay:.0f}" if e.resonant else "none"
-            cells.append(f"{ours}{'' if e.delay_within else '*'} ({1e3 * e.real.delay:.0f})")
+            for quantity, (scale, form, _, _) in QUANTITIES.items():
+                ours, real = (scale * getattr(x, quantity) for x in (e.model, e.real))
+                known = f"{ours:{form}}" if e.resonant or quantity == "gain" else "none"
+                cells.append(f"{known}{'' if e.within(quantity) else '*'} ({real:{form}})")
             table.add_row(*cells, f"{e.model.fit:.2f}")
         return table
 
@@ -323,16 +293,13 @@ def _outside(e: Experiment) -> list[str]:
             "frequency, damping and delay cannot be read from it."
         ]
     sentences = []
-    for quantity in QUANTITIES:
+    for quantity, (scale, _, form, unit) in QUANTITIES.items():
         if not e.within(quantity):
-            low, high = spread(e.real.joint, quantity)
-            value = abs(getattr(e.model, quantity))
-            name = quantity.replace("_", " ")
-            sentences.append(f"{where}: {name} {value:.2f} is not in {low:.2f} to {high:.2f}.")
-    if not e.delay_within:
-        low, high = (1e3 * bound for bound in DELAYS)
-        delay = 1e3 * e.model.delay
-        sentences.append(f"{where}: delay {delay:.0f} ms is not in {low:.0f} to {high:.0f} ms.")
+            low, high = (scale * bound for bound in spread(e.real.joint, quantity))
+            found = f"{quantity.replace('_', ' ')} {scale * abs(getattr(e.model, quantity)):{form}}"
+            sentences.append(
+                f"{where}: {found}{unit} is not in {low:{form}} to {high:{form}}{unit}."
+            )
     return sentences
 
 
@@ -350,22 +317,17 @@ def response_figure(experiments: Sequence[Experiment]) -> "Figure":
     figure = Figure(figsize=(9.0, 4.2), layout="constrained")
     axes = figure.subplots(2, len(joints), sharex=True, squeeze=False)
     for e in experiments:
-        column, colour = joints.index(e.real.joint), COLOURS[bands.index(e.real.highest)]
+        magnitude, phase = axes[:, joints.index(e.real.joint)]
+        colour, label = COLOURS[bands.index(e.real.highest)], f"0-{e.real.highest:g} Hz"
         model = e.model.response(e.frequency)
-        magnitude, phase = axes[:, column]
-        magnitude.loglog(e.frequency, np.abs(e.response), ".", ms=2.5, color=colour)
-        magnitude.loglog(e.frequency, np.abs(model), color=colour, label=f"0-{e.real.highest:g} Hz")
-        for data, line in ((e.response, "."), (model, "-")):
-            phase.semilogx(
-                e.frequency, np.degrees(np.unwrap(np.angle(-data))), line, ms=2.5, color=colour
-            )
-    for column, joint in enumerate(joints):
-        axes[0, column].set_title(f"joint {joint + 1}")
-        axes[0, column].legend()
-        axes[1, column].set_xlabel("frequency [Hz]")
-        axes[1, column].set_yticks(np.arange(-360, 1, 90))
-        for axis in axes[:, column]:
-            axis.grid(visible=True, color=GREY, alpha=0.2, linewidth=0.4)
+        for data, line, name in ((e.response, ".", None), (model, "-", label)):
+            look = {"ms": 2.5, "color": colour, "label": name}
+            magnitude.loglog(e.frequency, np.abs(data), line, **look)
+            phase.semilogx(e.frequency, np.degrees(np.unwrap(np.angle(-data))), line, **look)
+    for (magnitude, phase), joint in zip(axes.T, joints, strict=True):
+        magnitude.set_title(f"joint {joint + 1}")
+        magnitude.legend()
+        phase.set(xlabel="frequency [Hz]", yticks=np.arange(-360, 1, 90))
     axes[0, 0].set_ylabel("gain [deg per 1000 counts]")
     axes[1, 0].set_ylabel("phase [deg]")
     figure.suptitle(
@@ -381,15 +343,10 @@ def hysteresis_figure(loops: Sequence[HysteresisLoop]) -> "Figure":
 
     figure = Figure(figsize=(9.0, 2.6), layout="constrained")
     for axis, loop in zip(figure.subplots(1, len(loops), squeeze=False)[0], loops, strict=True):
-        rising = np.gradient(loop.u) > 0.0
-        for branch, name, colour in ((rising, "up", COLOURS[0]), (~rising, "down", COLOURS[1])):
-            order = np.argsort(loop.u[branch], kind="stable")
-            axis.plot(
-                loop.u[branch][order], np.degrees(loop.q[branch][order]), color=colour, label=name
-            )
+        for (u, q), name, colour in zip(loop.branches, ("up", "down"), COLOURS, strict=False):
+            axis.plot(u, np.degrees(q), color=colour, label=name)
         axis.set_title(f"joint {loop.joint + 1}: loop {np.degrees(loop.width):.1f} deg wide")
         axis.set_xlabel(f"u{loop.joint + 1}")
-        axis.grid(visible=True, color=GREY, alpha=0.2, linewidth=0.4)
     figure.axes[0].set_ylabel("angle [deg]")
     figure.axes[0].legend()
     return figure

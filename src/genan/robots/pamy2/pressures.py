@@ -16,6 +16,12 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
+Joints = Float[np.ndarray, "4"]  # A number per joint.
+Muscles = Float[np.ndarray, "8"]  # A number per muscle.
+Numbers = Float[np.ndarray, "*shape"]
+JointRows = Float[np.ndarray, "*batch 4"]
+MuscleRows = Float[np.ndarray, "*batch 8"]
+
 BAR_PER_COUNT = 0.0002
 BAR_AT_ZERO = -1.7888
 
@@ -36,9 +42,8 @@ class PressureLimits:
     @cached_property
     def counts(self) -> Float[np.ndarray, "2 8"]:
         """Lowest and highest [counts] of the eight muscles."""
-        interleaved = np.empty((2, MUSCLES))
-        interleaved[:, 0::2], interleaved[:, 1::2] = self.agonist, self.antagonist
-        return interleaved
+        pairs = np.stack([self.agonist, self.antagonist], axis=-1)
+        return pairs.reshape(2, MUSCLES).astype(float)
 
     @cached_property
     def bar(self) -> Float[np.ndarray, "2 8"]:
@@ -46,7 +51,7 @@ class PressureLimits:
         return bar_from_counts(self.counts)
 
     @cached_property
-    def _rule(self) -> tuple[Float[np.ndarray, "8"], Float[np.ndarray, "8"]]:
+    def _rule(self) -> tuple[Muscles, Muscles]:
         low, high = self.counts
         return 0.5 * (low + high), np.tile([-0.5, 0.5], MUSCLES // 2) * (high - low)
 
@@ -58,30 +63,22 @@ AUGUST_2024 = PressureLimits(
 )
 
 
-def bar_from_counts(counts: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+def bar_from_counts(counts: Numbers) -> Numbers:
     """Gauge pressure [bar] of a value in the interface's counts."""
     return BAR_PER_COUNT * counts + BAR_AT_ZERO
 
 
-def counts_from_bar(pressure: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+def counts_from_bar(pressure: Numbers) -> Numbers:
     """The interface's counts of a gauge pressure [bar]."""
     return (pressure - BAR_AT_ZERO) / BAR_PER_COUNT
 
 
-def counts_from_control(
-    u: Float[np.ndarray, "*batch 4"], limits: PressureLimits = AUGUST_2024
-) -> Float[np.ndarray, "*batch 8"]:
+def counts_from_control(u: JointRows, limits: PressureLimits = AUGUST_2024) -> MuscleRows:
     """Commanded counts of the muscles for u in [-1, 1]; fractions are cut off."""
-    middle, swing = limits._rule
-    low, high = limits.counts
-    counts: Float[np.ndarray, "*batch 8"] = np.minimum(
-        np.maximum(middle + swing * u.repeat(2, axis=-1), low), high
-    )
-    return np.trunc(counts)
+    (middle, swing), (low, high) = limits._rule, limits.counts
+    return np.trunc(np.minimum(np.maximum(middle + swing * u.repeat(2, axis=-1), low), high))
 
 
-def bar_from_control(
-    u: Float[np.ndarray, "*batch 4"], limits: PressureLimits = AUGUST_2024
-) -> Float[np.ndarray, "*batch 8"]:
+def bar_from_control(u: JointRows, limits: PressureLimits = AUGUST_2024) -> MuscleRows:
     """Commanded pressures [bar] of the eight muscles for controls u in [-1, 1]."""
     return bar_from_counts(counts_from_control(u, limits))

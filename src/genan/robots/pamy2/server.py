@@ -20,22 +20,15 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from genan.deployment.interface import Clock, WallClock
-from genan.errors import SettingError
-from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
+from genan.errors import SettingError, check_numbers
+from genan.robots.pamy2 import wire
+from genan.robots.pamy2.pressures import HARD_LIMITS, Joints, Muscles, bar_from_control
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
-from genan.robots.pamy2.wire import (
-    LAB,
-    LEAVING,
-    CommandTelegram,
-    TelegramFault,
-    TelegramOrder,
-    TelegramWriter,
-    Wiring,
-    unpack_command,
-)
+
+MOST_AT_ONCE = 64  # Telegrams taken in one period, so that a flood cannot hold the robot.
+AT_REST = 1e-3  # Pressures this near to those of rest need no ramp [bar].
 
 
 class ServerLog:
@@ -75,23 +68,17 @@ class ServerLog:
             self._file = None
 
 
-MOST_AT_ONCE = 64  # Telegrams taken in one period, so that a flood cannot hold the robot.
-LARGEST = 2048  # Longest datagram to take whole [bytes].
-
-AT_REST = 1e-3  # Pressures this near to those of rest need no ramp [bar].
-
-
 @runtime_checkable
 class Plant(Protocol):
     """What is served: a robot that is moved on by a period at a time."""
 
     dt: float  # Its period [s].
 
-    def read(self) -> Float[np.ndarray, "4"]:
+    def read(self) -> Joints:
         """Joint positions [rad]."""
         ...
 
-    def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
+    def command_pressures(self, pressure: Muscles) -> Muscles:
         """Move on by a period under these pressures [bar]; returns what was really sent."""
         ...
 
@@ -111,11 +98,7 @@ class ServerSettings:
     """The server makes up for a delay of up to this [s]; after a longer one it goes on."""
 
     def __post_init__(self) -> None:
-        for name in ("watchdog", "ramp", "release", "rate", "late"):
-            if not 0.0 < getattr(self, name) < float("inf"):
-                raise SettingError(
-                    f"The server's {name!r} must be a positive number, not {getattr(self, name):g}."
-                )
+        check_numbers(self, {"be a positive number": "watchdog ramp release rate late"})
         if self.release < self.watchdog:
             raise SettingError(
                 f"A client must not lose the robot ({self.release:g} s) before the watchdog acts "
@@ -129,35 +112,34 @@ class UdpServer:
     def __init__(
         self,
         plant: Plant,
-        rest: Float[np.ndarray, "8"],
+        rest: Muscles,
         listening: socket.socket,
         *,
         settings: ServerSettings | None = None,
-        wiring: Wiring = LAB,
+        wiring: wire.Wiring = wire.LAB,
         log: ServerLog | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """``rest`` [bar]: where the plant stands; ``listening`` comes from ``listen``."""
+        """``rest`` [bar]: pressures at which the plant rests; ``listening`` is by ``listen``."""
         self._plant, self._rest, self._wiring = plant, np.clip(rest, *HARD_LIMITS), wiring
         self._settings = ServerSettings() if settings is None else settings
         self._clock = WallClock() if clock is None else clock
         self._log = ServerLog(None, self._clock) if log is None else log
         self._socket = listening
         name = listening.getsockname()
-        self.address: tuple[str, int] = (str(name[0]), int(name[1]))
+        self.address: wire.Address = (str(name[0]), int(name[1]))
         """Where it listens."""
         self.counts: Counter[str] = Counter()
         """Datagrams by what became of them."""
-        self.pressure: Float[np.ndarray, " 8"] = self._rest.copy()
+        self.pressure: Muscles = self._rest.copy()
         """Commanded to the plant in the last period [bar]."""
         self._wanted = self._rest.copy()
-        self._answer = TelegramWriter(plant.dt, wiring)
-        self._order = TelegramOrder(bits=16)
-        self._client: tuple[str, int] | None = None
+        self._answer = wire.TelegramWriter(plant.dt, wiring)
+        self._order = wire.TelegramOrder(bits=16)
+        self._client: wire.Address | None = None
         self._heard = 0.0
-        self._silent = True
-        self._closing = False
-        self._ramp: tuple[float, Float[np.ndarray, " 8"]] | None = None
+        self._silent, self._closing = True, False
+        self._ramp: tuple[float, Muscles] | None = None
 
     def serve(self, stop: Callable[[], bool]) -> None:
         """Run until ``stop()``, then ramp to rest and close the port."""
@@ -178,43 +160,52 @@ class UdpServer:
     def tick(self) -> None:
         """One period of the robot."""
         now = self._clock.now()
-        self._drain()
+        for data, sender in wire.waiting(self._socket, MOST_AT_ONCE):
+            self.receive(data, sender, self._clock.now())
         self._watch(now)
         step = self._settings.rate * self._plant.dt
-        self.pressure = self.pressure + np.minimum(
-            np.maximum(self._target(now) - self.pressure, -step), step
-        )
+        change = np.minimum(np.maximum(self._target(now, step) - self.pressure, -step), step)
+        self.pressure = self.pressure + change
         self._plant.command_pressures(self.pressure)
-        self._reply(now)
-
-    def receive(self, data: bytes, sender: tuple[str, int], now: float) -> None:
-        """Take one datagram that came ``now`` [s], whatever it is."""
-        if self._closing:
-            self._drop("came while closing", sender)
-            return
-        command = unpack_command(data)
-        if isinstance(command, TelegramFault):
-            self._drop(command.value, sender)
-            return
-        if self._client is not None and sender != self._client:
-            self._drop("another sender", sender)
-            return
+        self._answer.tick(self._plant.read())
         if self._client is None:
-            if command.connection == LEAVING:
-                self._drop("leaving before coming", sender)
-                return
-            self._order = TelegramOrder(bits=16)
-        if self._order.take(command.counter, now=now) == "old":
-            self._drop("old or twice", sender)
             return
-        self.counts["accepted"] += 1
-        self._obey(command, sender, now)
+        # Each muscle has a pressure sensor; a plant without them has what was commanded.
+        truth = getattr(self._plant, "truth_for_evaluation_only", None)
+        measured = self.pressure if truth is None else truth()["pressure"]
+        try:
+            telegram = self._answer.pack(self.pressure, measured, now=now)
+            self._socket.sendto(telegram, self._client)
+        except OSError:  # as good as lost on the way
+            self.counts["not sent"] += 1
 
-    def _obey(self, command: CommandTelegram, sender: tuple[str, int], now: float) -> None:
-        if command.connection == LEAVING:
+    def receive(self, data: bytes, sender: wire.Address, now: float) -> None:
+        """Take one datagram that came ``now`` [s], whatever it is."""
+        became = self._take(data, sender, now)
+        self.counts[became] += 1
+        if became != "accepted" and self.counts[became] == 1:  # a flood must not fill the log
+            self._log.write("dropped", why=became, address=list(sender))
+
+    def _take(self, data: bytes, sender: wire.Address, now: float) -> str:
+        """Obey a datagram, if it may be; what becomes of it."""
+        if self._closing:
+            return "came while closing"
+        command = wire.unpack_command(data)
+        if isinstance(command, wire.TelegramFault):
+            return command.value
+        leaving = command.connection == wire.LEAVING
+        if self._client is None:
+            if leaving:
+                return "leaving before coming"
+            self._order = wire.TelegramOrder(bits=16)
+        elif sender != self._client:
+            return "another sender"
+        if self._order.take(command.counter, now=now) == "old":
+            return "old or twice"
+        if leaving:
             self._let_go("left")
             self._begin_ramp("ramp")
-            return
+            return "accepted"
         if self._client is None:
             self._client = sender
             self._log.write("client", address=list(sender))
@@ -223,6 +214,7 @@ class UdpServer:
         self._heard, self._silent, self._ramp = now, False, None
         self._wanted = self._wiring.pressure_from_wire(command.pressure)
         self._answer.heard(now)
+        return "accepted"
 
     def _watch(self, now: float) -> None:
         """The robot's own watchdog."""
@@ -235,45 +227,27 @@ class UdpServer:
             self._let_go("released")
 
     def _begin_ramp(self, why: str, **details: float) -> None:
-        self._silent = True
-        self._wanted = self._rest
+        self._silent, self._wanted = True, self._rest
         self._ramp = (self._clock.now(), self.pressure.copy())
         self._log.write(why, **details)
 
     def _let_go(self, how: str) -> None:
-        if self._client is not None:
-            self._log.write(how, address=list(self._client))
+        assert self._client is not None
+        self._log.write(how, address=list(self._client))
         self._client = None
 
-    def _target(self, now: float) -> Float[np.ndarray, "8"]:
+    def _target(self, now: float, step: float) -> Muscles:
+        """Pressures to go to [bar], by at most ``step``."""
         if self._ramp is None:
             return self._wanted
         began, start = self._ramp
         part = min(1.0, (now + self._plant.dt - began) / self._settings.ramp)
         if np.abs(start - self._rest).max() < AT_REST:
             part = 1.0
-        if (
-            part >= 1.0
-            and np.abs(self.pressure - self._rest).max() < self._settings.rate * self._plant.dt
-        ):
+        if part >= 1.0 and np.abs(self.pressure - self._rest).max() < step:
             self._ramp = None
             self._log.write("at rest")
         return start + part * (self._rest - start)
-
-    def _reply(self, now: float) -> None:
-        self._answer.tick(self._plant.read())
-        if self._client is None:
-            return
-        try:
-            telegram = self._answer.pack(self.pressure, self._measured(), now=now)
-            self._socket.sendto(telegram, self._client)
-        except OSError:  # as good as lost on the way
-            self.counts["not sent"] += 1
-
-    def _measured(self) -> Float[np.ndarray, "8"]:
-        """What the pressure sensors say [bar], of which each muscle has one."""
-        truth = getattr(self._plant, "truth_for_evaluation_only", None)
-        return self.pressure if truth is None else truth()["pressure"]
 
     def _pace(self, going: Callable[[], bool]) -> None:
         """Tick at absolute times for as long as ``going``."""
@@ -288,19 +262,6 @@ class UdpServer:
                 due += late
             self._clock.wait_until(due)
 
-    def _drain(self) -> None:
-        for _ in range(MOST_AT_ONCE):
-            try:
-                data, sender = self._socket.recvfrom(LARGEST)
-            except OSError:
-                return
-            self.receive(data, (str(sender[0]), int(sender[1])), self._clock.now())
-
-    def _drop(self, why: str, sender: tuple[str, int]) -> None:
-        self.counts[why] += 1
-        if self.counts[why] == 1:  # the log must not grow with a flood
-            self._log.write("dropped", why=why, address=list(sender))
-
 
 def listen(host: str = "127.0.0.1", port: int = 4700) -> socket.socket:
     """A socket that listens on a UDP port; 0 picks a free one."""
@@ -314,8 +275,7 @@ def listen(host: str = "127.0.0.1", port: int = 4700) -> socket.socket:
         opened.close()
         raise SettingError(
             f"Port {port} of {host} cannot be had ({error.strerror or error}), perhaps another "
-            "'genan serve' has it; "
-            "choose another with --port, or --port 0 for a free one."
+            "'genan serve' has it; choose another with --port, or --port 0 for a free one."
         ) from error
     return opened
 

@@ -7,29 +7,37 @@ raises, it gives the telegram or the ``TelegramFault`` for which it is refused.
 """
 
 import math
+import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
-from genan.robots.pamy2.pressures import HARD_LIMITS, MUSCLES
+from genan.robots.pamy2.pressures import HARD_LIMITS, MUSCLES, Joints, Muscles
+
+Address = tuple[str, int]  # Host and port.
 
 CONNECTED, LEAVING = 1, 0  # The connection word: stay, or let go of the robot.
 PRESSURE_CONTROL = 1  # The only control word that is used; 2 would command positions.
 
+WORD = 0xFFFFFFFF  # Counters and times go round at 32 bits.
+
 HIGHEST_ANGLE = 360.0  # No joint reports an angle beyond this [deg].
 SENSOR_RANGE = (-0.5, 10.5)
 """The pressure sensors measure 0 to 10 bar (Festo SPTW-P10R); with room for their error [bar]."""
+LARGEST = 2048
+"""Longest datagram to take whole [bytes]: longer than any telegram, so that a longer one is
+noticed."""
 
 _COMMAND = struct.Struct("<HHHHI20f")
 TO_ROBOT_BYTES = _COMMAND.size
-
-#: Where the pressures stand among the 20 numbers of a command.
-_COMMANDED = tuple(5 * joint + k for joint in range(4) for k in (2, 4))
+#: The pressures among the 20 numbers of a command.
+_COMMANDED = itemgetter(*(5 * joint + k for joint in range(4) for k in (2, 4)))
 
 
 class TelegramFault(Enum):
@@ -48,19 +56,18 @@ class CommandTelegram(NamedTuple):
     counter: int  # Number of the telegram, modulo 2**16.
     connection: int  # ``CONNECTED``, or ``LEAVING``.
     time: int  # The client's clock [us], modulo 2**32.
-    pressure: Float[np.ndarray, "8"]
+    pressure: Muscles
     """Asked for [bar]: agonist and antagonist of joint 1, of joint 2, and so on."""
 
 
 def pack_command(
-    counter: int, time: int, pressure: Float[np.ndarray, "8"], *, connection: int = CONNECTED
+    counter: int, time: int, pressure: Muscles, *, connection: int = CONNECTED
 ) -> bytes:
     """The telegram to the robot; ``counter`` and ``time`` [us] are taken modulo their size."""
     p = pressure.tolist()
     joints = [x for i in range(0, MUSCLES, 2) for x in (0.0, 0.0, p[i], 0.0, p[i + 1])]
-    return _COMMAND.pack(
-        counter & 0xFFFF, connection, PRESSURE_CONTROL, 0, time & 0xFFFFFFFF, *joints
-    )
+    words = counter & 0xFFFF, connection, PRESSURE_CONTROL, 0, time & WORD
+    return _COMMAND.pack(*words, *joints)
 
 
 def unpack_command(data: bytes) -> CommandTelegram | TelegramFault:
@@ -72,10 +79,9 @@ def unpack_command(data: bytes) -> CommandTelegram | TelegramFault:
         return TelegramFault.WORDS
     if not math.isfinite(sum(numbers)):  # float32 cannot overflow a sum in double precision
         return TelegramFault.NUMBER
-    pressure = [numbers[i] for i in _COMMANDED]
-    if (
-        min(pressure) < HARD_LIMITS[0] or max(pressure) > HARD_LIMITS[1]
-    ):  # 0.2 as a float32 lies above 0.2
+    pressure = _COMMANDED(numbers)
+    # 0.2 as a float32 lies above 0.2.
+    if min(pressure) < HARD_LIMITS[0] or max(pressure) > HARD_LIMITS[1]:
         return TelegramFault.PRESSURE
     return CommandTelegram(counter, connection, time, np.array(pressure))
 
@@ -108,12 +114,10 @@ FROM_ROBOT = np.dtype(
 pressures in bar."""
 FROM_ROBOT_BYTES = FROM_ROBOT.itemsize
 
-
+#: The same as plain numbers, which is quicker to read: each joint has eight from number 33 on.
 _STATE = struct.Struct("<9I4H20f" + 4 * "Ii6f" + "50f2I")
-_POINTS = slice(13, 33)
-_JOINTS = tuple(slice(35 + 8 * k, 41 + 8 * k) for k in range(4))
-"""Angle, speed, and pressure and valve of agonist and antagonist, of each joint."""
-_REST = slice(65, 115)  # Gains, and pressures of supply and ring.
+_ANGLES, _SPEEDS = slice(35, 65, 8), slice(36, 66, 8)
+_MEASURED = itemgetter(*(33 + 8 * joint + k for joint in range(4) for k in (4, 6)))
 
 
 class RobotTelegram(NamedTuple):
@@ -121,9 +125,9 @@ class RobotTelegram(NamedTuple):
 
     telegram: int  # Number of the telegram, modulo 2**32.
     time: int  # When the sensors were read [us], by the robot's clock, modulo 2**32.
-    angle: Float[np.ndarray, "4"]  # Joint angles [deg], in the zero and sense of the wire.
-    speed: Float[np.ndarray, "4"]  # Joint speeds [deg/s], as the robot's controller reckons them.
-    pressure: Float[np.ndarray, "8"]
+    angle: Joints  # Joint angles [deg], in the zero and sense of the wire.
+    speed: Joints  # Joint speeds [deg/s], as the robot's controller reckons them.
+    pressure: Muscles
     """Measured pressures [bar], agonist and antagonist of joint 1, of joint 2, and so on."""
 
 
@@ -132,17 +136,26 @@ def unpack_state(data: bytes) -> RobotTelegram | TelegramFault:
     if len(data) != FROM_ROBOT_BYTES:
         return TelegramFault.LENGTH
     fields = _STATE.unpack(data)
-    joints = [fields[k] for k in _JOINTS]
-    if not math.isfinite(sum(fields[_POINTS]) + sum(fields[_REST]) + sum(map(sum, joints))):
+    if not math.isfinite(sum(fields)):  # the whole numbers among them are finite
         return TelegramFault.NUMBER
-    angle = [joint[0] for joint in joints]
+    angle, pressure = fields[_ANGLES], _MEASURED(fields)
     if max(map(abs, angle)) > HIGHEST_ANGLE:
         return TelegramFault.ANGLE
-    pressure = [joint[k] for joint in joints for k in (2, 4)]
     if min(pressure) < SENSOR_RANGE[0] or max(pressure) > SENSOR_RANGE[1]:
         return TelegramFault.PRESSURE
-    speed = [joint[1] for joint in joints]
-    return RobotTelegram(fields[2], fields[6], np.array(angle), np.array(speed), np.array(pressure))
+    measured = np.array(angle), np.array(fields[_SPEEDS]), np.array(pressure)
+    return RobotTelegram(fields[2], fields[6], *measured)
+
+
+def waiting(opened: socket.socket, most: int) -> Iterator[tuple[bytes, Address]]:
+    """Datagrams that have come, and their senders; no more than ``most``, or a flood would hold the
+    loop."""
+    for _ in range(most):
+        try:
+            data, sender = opened.recvfrom(LARGEST)
+        except OSError:  # nothing there, or the last telegram found no one
+            return
+        yield data, (str(sender[0]), int(sender[1]))
 
 
 RIVALS = 5
@@ -167,28 +180,18 @@ class TelegramOrder:
 
     def take(self, number: int, *, now: float) -> Order:
         """Whether telegram ``number`` is news at ``now`` [s]; if so, it is the newest."""
-        if self._last is None:
-            return self._accept(number, now, "first")
-        if self._newer(number, self._last):
-            return self._accept(number, now, "next")
-        if self._rival is None or not self._newer(number, self._rival):
-            self._rivals = 0
-        self._rival = number
-        self._rivals += 1
-        if self._rivals >= RIVALS and now - self._since >= QUIET:
-            return self._accept(number, now, "restarted")
-        return "old"
+        verdict: Order = "first" if self._last is None else "next"
+        if self._last is not None and not self._newer(number, self._last):
+            follows = self._rival is not None and self._newer(number, self._rival)
+            self._rival, self._rivals = number, self._rivals + 1 if follows else 1
+            if self._rivals < RIVALS or now - self._since < QUIET:
+                return "old"
+            verdict = "restarted"
+        self._last, self._since, self._rival, self._rivals = number, now, None, 0
+        return verdict
 
     def _newer(self, number: int, than: int) -> bool:
         return 0 < (number - than) % self._modulus < self._modulus // 2
-
-    def _accept(self, number: int, now: float, verdict: Order) -> Order:
-        self._last, self._since = number, now
-        self._rival, self._rivals = None, 0
-        return verdict
-
-
-JOINTS = 4
 
 
 @dataclass(frozen=True)
@@ -206,49 +209,38 @@ class Wiring:
     """Joints whose agonist is commanded in the wire's place of the antagonist, and the other way
     round; what the sensors measure is never crossed."""
 
-    def pressure_to_wire(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
+    def pressure_to_wire(self, pressure: Muscles) -> Muscles:
         """Commanded pressures [bar], from the order of the muscles to that of the wire."""
         return pressure[self._order]
 
-    def pressure_from_wire(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
-        """Commanded pressures [bar], from the order of the wire to that of the muscles."""
-        return pressure[self._order]  # pairs change places, so the way back is the way there
+    #: From the order of the wire to that of the muscles: pairs change places again.
+    pressure_from_wire = pressure_to_wire
 
-    def q_from_wire(self, angle: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4"]:
+    def q_from_wire(self, angle: Joints) -> Joints:
         """Joint positions [rad], within half a turn of zero, of angles on the wire [deg]."""
-        turned = angle + self._zero
+        turned = angle + self.zero
         return self._radians * (turned - 360.0 * np.rint(turned / 360.0))
 
-    def angle_to_wire(self, q: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4"]:
+    def angle_to_wire(self, q: Joints) -> Joints:
         """Angles on the wire [deg] of joint positions [rad]."""
-        return self._sense * np.degrees(q) - self._zero
+        return self.speed_to_wire(q) - self.zero
 
-    def speed_from_wire(self, speed: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4"]:
+    def speed_from_wire(self, speed: Joints) -> Joints:
         """Joint velocities [rad/s] of speeds on the wire [deg/s]."""
         return self._radians * speed
 
-    def speed_to_wire(self, qd: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4"]:
+    def speed_to_wire(self, qd: Joints) -> Joints:
         """Speeds on the wire [deg/s] of joint velocities [rad/s]."""
-        return self._sense * np.degrees(qd)
+        return np.degrees(qd) * self.sense
 
     @cached_property
-    def _zero(self) -> Float[np.ndarray, "4"]:
-        return np.array(self.zero, dtype=float)
-
-    @cached_property
-    def _sense(self) -> Float[np.ndarray, "4"]:
-        return np.array(self.sense, dtype=float)
-
-    @cached_property
-    def _radians(self) -> Float[np.ndarray, "4"]:
-        return np.radians(self._sense)
+    def _radians(self) -> Joints:
+        return np.radians(np.array(self.sense, float))
 
     @cached_property
     def _order(self) -> "np.ndarray[Any, np.dtype[np.intp]]":
-        pairs = np.arange(2 * JOINTS).reshape(JOINTS, 2)
-        crossed = np.array(self.crossed)
-        pairs[crossed] = pairs[crossed][:, ::-1]
-        return pairs.ravel()
+        pairs = np.arange(MUSCLES).reshape(-1, 2)
+        return np.where(np.array(self.crossed)[:, None], pairs[:, ::-1], pairs).ravel()
 
 
 #: The lab's PAMY2, by the source of its client (pam_interface, March 2024): the muscles of joint 4
@@ -259,10 +251,7 @@ LAB = Wiring(
 )
 
 #: Every number as genan has it.
-STRAIGHT = Wiring(
-    zero=(0.0, 0.0, 0.0, 0.0), sense=(1, 1, 1, 1), crossed=(False, False, False, False)
-)
-
+STRAIGHT = Wiring(zero=(0.0, 0.0, 0.0, 0.0), sense=(1, 1, 1, 1), crossed=(False,) * 4)
 
 ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
 """Angle of one count of the encoders [deg], by the parts list (poles of the ring, counts to a
@@ -270,8 +259,6 @@ pole); not confirmed."""
 SPEED_PERIODS = 5
 """The speed is the difference of angles over this many periods; how the real controller reckons it
 is not known."""
-
-WORD = 0xFFFFFFFF  # Counters and times go round at 32 bits.
 
 
 class TelegramWriter:
@@ -281,43 +268,40 @@ class TelegramWriter:
         """For a robot with period ``dt`` [s]."""
         self._dt, self._wiring = dt, wiring
         self._record = np.zeros(1, dtype=FROM_ROBOT)
-        message = self._record[0]
-        message["not_close"] = message["operation"] = message["pressure_mode"] = 1
-        message["control"] = PRESSURE_CONTROL
-        self._message: Any = message
+        self._message: Any = self._record[0]
+        for word in ("not_close", "operation", "pressure_mode"):
+            self._message[word] = 1
+        self._message["control"] = PRESSURE_CONTROL
         self._set_points, self._joints = self._record["set_points"][0], self._record["joints"][0]
         self._ticks = self._sent = self._heard = 0
-        self._past: list[Float[np.ndarray, " 4"]] = []
+        self._past: list[Joints] = []
 
     def heard(self, now: float) -> None:
         """A valid telegram came ``now`` [s]."""
         self._message["t_last_received"] = _microseconds(now)
         self._heard += 1
 
-    def tick(self, q: Float[np.ndarray, "4"]) -> None:
+    def tick(self, q: Joints) -> None:
         """A period has passed, and the joints are at q [rad]."""
         self._ticks += 1
         self._past = [*self._past[-SPEED_PERIODS:], q]
 
-    def pack(
-        self, commanded: Float[np.ndarray, "8"], measured: Float[np.ndarray, "8"], *, now: float
-    ) -> bytes:
+    def pack(self, commanded: Muscles, measured: Muscles, *, now: float) -> bytes:
         """The telegram of this period: pressures [bar], ``now`` by the clock [s]."""
-        message, wiring = self._message, self._wiring
-        joints, points = self._joints, self._set_points
+        message, joints, points = self._message, self._joints, self._set_points
         self._sent += 1
         message["task"], message["set_point"] = self._ticks & WORD, self._heard & WORD
         message["telegram"], message["t_sent"] = self._sent & WORD, _microseconds(now)
         now_us = _microseconds(self._ticks * self._dt)
         message["t_sensors"] = message["t_actuators"] = message["t_set_points"] = now_us
         q, before = self._past[-1], self._past[0]
-        joints["angle"] = angle = wiring.angle_to_wire(q)
+        joints["angle"] = angle = self._wiring.angle_to_wire(q)
         joints["encoder"] = np.rint(angle / ENCODER_COUNT)
         seconds = max(1, len(self._past) - 1) * self._dt
-        joints["speed"] = wiring.speed_to_wire((q - before) / seconds)
-        joints["p_ago"], joints["p_antago"] = measured[0::2], measured[1::2]
-        crossed = wiring.pressure_to_wire(commanded)
-        points["p_ago"], points["p_antago"] = crossed[0::2], crossed[1::2]
+        joints["speed"] = self._wiring.speed_to_wire((q - before) / seconds)
+        crossed = self._wiring.pressure_to_wire(commanded)
+        for part, pressure in ((joints, measured), (points, crossed)):
+            part["p_ago"], part["p_antago"] = pressure[0::2], pressure[1::2]
         return self._record.tobytes()
 
 

@@ -4,24 +4,27 @@ A sum over an axis of three would be a loop of its own; at 8000 steps a second s
 the time goes into.
 """
 
+from functools import reduce
+from operator import add
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+Columns = Float[Array, "3 *#points"]
+Symmetric = Float[Array, "6 points"]  # Matrices as xx, yy, zz, xy, xz, yz.
 
-def dot(a: Float[Array, "3 *#points"], b: Float[Array, "3 *#points"]) -> Float[Array, "..."]:
-    """Inner products, written out: a sum over an axis would be a loop of its own."""
+
+def dot(a: Columns, b: Columns) -> Float[Array, "..."]:
+    """Inner products."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 def total(parts: Float[Array, "rows things *points"]) -> Float[Array, "rows *points"]:
     """Sum over things, of which there are few."""
-    whole = parts[:, 0]
-    for i in range(1, parts.shape[1]):
-        whole = whole + parts[:, i]
-    return whole
+    return reduce(add, (parts[:, i] for i in range(parts.shape[1])))
 
 
-def cross(a: Float[Array, "3 *#points"], b: Float[Array, "3 *#points"]) -> Float[Array, "3 ..."]:
+def cross(a: Columns, b: Columns) -> Float[Array, "3 ..."]:
     """Vector products."""
     return jnp.stack(
         [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
@@ -31,41 +34,24 @@ def cross(a: Float[Array, "3 *#points"], b: Float[Array, "3 *#points"]) -> Float
 def applied(
     matrix: Float[Array, "rows columns"], v: Float[Array, "columns *points"]
 ) -> Float[Array, "rows *points"]:
-    """A small matrix times vectors, written out for the same reason."""
+    """A small matrix times vectors."""
     shape = (matrix.shape[0],) + (1,) * (v.ndim - 1)
-    terms = [matrix[:, j].reshape(shape) * v[j] for j in range(matrix.shape[1])]
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
+    return reduce(add, (matrix[:, j].reshape(shape) * v[j] for j in range(matrix.shape[1])))
 
 
-def inverse(m: Float[Array, "6 points"]) -> Float[Array, "6 points"]:
-    """Inverse of symmetric matrices, written out."""
+def inverse(m: Symmetric) -> Symmetric:
+    """Inverse of symmetric matrices."""
     xx, yy, zz, xy, xz, yz = m
-    adjoint = jnp.stack(
-        [
-            yy * zz - yz * yz,
-            xx * zz - xz * xz,
-            xx * yy - xy * xy,
-            xz * yz - xy * zz,
-            xy * yz - xz * yy,
-            xy * xz - xx * yz,
-        ]
-    )
+    diagonal = [yy * zz - yz * yz, xx * zz - xz * xz, xx * yy - xy * xy]
+    adjoint = jnp.stack([*diagonal, xz * yz - xy * zz, xy * yz - xz * yy, xy * xz - xx * yz])
     return adjoint / (xx * adjoint[0] + xy * adjoint[3] + xz * adjoint[4])
 
 
-def product(m: Float[Array, "6 points"], v: Float[Array, "3 points"]) -> Float[Array, "3 points"]:
+def product(m: Symmetric, v: Float[Array, "3 points"]) -> Float[Array, "3 points"]:
     """Symmetric matrices times vectors."""
     xx, yy, zz, xy, xz, yz = m
-    return jnp.stack(
-        [
-            xx * v[0] + xy * v[1] + xz * v[2],
-            xy * v[0] + yy * v[1] + yz * v[2],
-            xz * v[0] + yz * v[1] + zz * v[2],
-        ]
-    )
+    rows = (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
+    return jnp.stack([a * v[0] + b * v[1] + c * v[2] for a, b, c in rows])
 
 
 def turning(v: Float[Array, "3"]) -> Float[Array, "3 3"]:

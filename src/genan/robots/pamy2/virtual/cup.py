@@ -4,7 +4,8 @@ In the forearm's axes. The cup is round: in the half plane of its radius and hei
 wall and bottom, each a few millimetres thick and round at its ends; the forearm is a capsule.
 """
 
-from typing import NamedTuple
+import dataclasses
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +16,15 @@ from jaxtyping import Array, Bool, Float
 from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm, RigidArm
 from genan.robots.pamy2.virtual.columns import applied, cross, dot, inverse, product, total, turning
 
-#: Keeps the direction of a point on the axis defined [m].
+Scalar = Float[Array, ""]
+Joints = Float[Array, "4"]
+Vector = Float[Array, "3"]
+Twist = Float[Array, "6"]  # Of a translation and a rotation; or force and moment.
+Points = Float[Array, "3 *points"]
+Pieces = Float[Array, "3 pieces"]
+PerPiece = Float[Array, " pieces"]
+
+#: Keeps the direction of a point on the cup's axis, or in a corner, defined [m].
 _TINY = 1e-9
 
 
@@ -32,34 +41,34 @@ class Bend(NamedTuple):
 
     over_rim: Bool[Array, " pieces"]  # Whether the piece lies over the rim,
     over_lower_edge: Bool[Array, " pieces"]  # or over the lower edge.
-    corner: Float[Array, "3 pieces"]  # Where it is bent [m].
+    corner: Pieces  # Where it is bent [m].
 
 
 class Cup(eqx.Module):
     """Cup and forearm. Heights count from the cup's underside towards its opening."""
 
-    underside: Float[Array, ""]
+    underside: Scalar
     """x of the underside in the forearm's axes [m]; the cup opens towards -x."""
-    reach: Float[Array, ""]  # z of the cup's axis in the forearm's axes [m].
-    radius: Float[Array, ""]  # From the axis to the middle of the wall [m].
-    height: Float[Array, ""]  # From the underside to the rim [m].
-    half_wall: Float[Array, ""]
+    reach: Scalar  # z of the cup's axis in the forearm's axes [m].
+    radius: Scalar  # From the axis to the middle of the wall [m].
+    height: Scalar  # From the underside to the rim [m].
+    half_wall: Scalar
     """Half the thickness of wall and bottom, and the rounding of the edges [m]."""
     tube: Float[Array, "2"]  # z of the forearm tube's ends [m].
-    tube_radius: Float[Array, ""]  # Of the forearm [m].
+    tube_radius: Scalar  # Of the forearm [m].
 
-    def half_plane(self, point: Float[Array, "3 *points"]) -> tuple[Array, Array]:
+    def half_plane(self, point: Points) -> tuple[Array, Array]:
         """Radius and height of points in the cup [m]."""
         across = point[2] - self.reach
         return jnp.sqrt(point[1] ** 2 + across**2 + _TINY**2), self.underside - point[0]
 
-    def holds(self, point: Float[Array, "3 *points"]) -> Array:
+    def holds(self, point: Points) -> Array:
         """Whether points are in the cup: within the opening, over the bottom and below the rim."""
         radius, height = self.half_plane(point)
         inside = radius < self.radius - self.half_wall
         return inside & (height > 2.0 * self.half_wall) & (height < self.height)
 
-    def surfaces(self, point: Float[Array, "3 *points"]) -> Proximity:
+    def surfaces(self, point: Points) -> Proximity:
         """Forearm, wall with its rim, and bottom, the cup's from both sides."""
         radius, height = self.half_plane(point)
         along = point[2] - jnp.clip(point[2], self.tube[0], self.tube[1])
@@ -83,9 +92,7 @@ class Cup(eqx.Module):
         gap = distance - thickness.reshape(3, *(1,) * (point.ndim - 1))
         return Proximity(gap, offset / distance)
 
-    def bends(
-        self, first: Float[Array, "3 pieces"], second: Float[Array, "3 pieces"], thickness: Array
-    ) -> Bend:
+    def bends(self, first: Pieces, second: Pieces, thickness: Array) -> Bend:
         """Where pieces of a string of radius ``thickness`` [m] are bent over the rim or the lower
         edge.
 
@@ -119,8 +126,6 @@ class Cup(eqx.Module):
 
 #: Which pieces pull is guessed, and corrected this often; the next step corrects the rest.
 _GUESSES = 3
-#: Keeps the direction of a piece defined whose end lies in the corner [m].
-_TINY = 1e-9
 #: A piece this little slack may come to pull within the step [m].
 _NEARLY = 1e-4
 
@@ -129,12 +134,10 @@ class StringPath(NamedTuple):
     """The way of a string: from point to point, over corners where pieces are bent."""
 
     points: Float[Array, "3 points"]  # From the end that is tied to the ball's centre [m].
-    corner: Float[Array, "3 pieces"]  # Of the pieces that are bent [m].
+    corner: Pieces  # Of the pieces that are bent [m].
     bent: Bool[Array, " pieces"]  # Which are.
 
-    def measured(
-        self,
-    ) -> tuple[Float[Array, " pieces"], Float[Array, "3 pieces"], Float[Array, "3 pieces"]]:
+    def measured(self) -> tuple[PerPiece, Pieces, Pieces]:
         """Lengths of the pieces [m], and their directions at their first and second points."""
         first, second = self.points[:, :-1], self.points[:, 1:]
         leaving = jnp.where(self.bent, self.corner, second) - first
@@ -155,16 +158,16 @@ class String(eqx.Module):
         T = k (C - h^2 A T) + c d/dt (C - h^2 A T)    where that is positive, else T = 0
     """
 
-    rest: Float[Array, " pieces"]  # Lengths of the pieces [m]; the last runs inside the ball.
-    stiffness: Float[Array, " pieces"]  # Of each piece [N/m].
-    damping: Float[Array, " pieces"]  # Of each piece [N s/m].
-    mass: Float[Array, " pieces"]  # Of the points after the first [kg]; the last is the ball.
-    drag: Float[Array, " pieces"]  # Of the same points in air [N s^2/m^2].
-    bending: Float[Array, ""]  # Friction within the string against bending [N s/m].
+    rest: PerPiece  # Lengths of the pieces [m]; the last runs inside the ball.
+    stiffness: PerPiece  # Of each piece [N/m].
+    damping: PerPiece  # Of each piece [N s/m].
+    mass: PerPiece  # Of the points after the first [kg]; the last is the ball.
+    drag: PerPiece  # Of the same points in air [N s^2/m^2].
+    bending: Scalar  # Friction within the string against bending [N s/m].
 
     def tension(
         self, way: StringPath, ahead: StringPath, mobility: Float[Array, "6 pieces"], step: float
-    ) -> tuple[Float[Array, " pieces"], Float[Array, "3 pieces"], Float[Array, "3 pieces"]]:
+    ) -> tuple[PerPiece, Pieces, Pieces]:
         """Tensions [N] over the coming ``step`` [s], and the directions in which the pieces leave
         and arrive.
 
@@ -180,34 +183,26 @@ class String(eqx.Module):
         gain = self.stiffness + self.damping / step
         diagonal = step**2 * taken + 1.0 / gain
         wanted = length - self.rest - self.damping / (step * gain) * stretched
-        return _one_sided(diagonal, beside, wanted), leaving, arriving
+        pulls = wanted > -_NEARLY
+        tension = jnp.zeros_like(wanted)
+        for _ in range(_GUESSES):
+            both = jnp.where(pulls[1:] & pulls[:-1], beside, 0.0)
+            tension = jax.lax.linalg.tridiagonal_solve(
+                jnp.pad(both, (1, 0)),
+                jnp.where(pulls, diagonal, 1.0),
+                jnp.pad(both, (0, 1)),
+                jnp.where(pulls, wanted, 0.0)[:, None],
+            )[:, 0]
+            left = wanted - jnp.pad(beside * tension[1:], (0, 1))
+            left = left - jnp.pad(beside * tension[:-1], (1, 0))
+            pulls = jnp.where(pulls, tension, left) > 0.0
+        return jnp.maximum(tension, 0.0), leaving, arriving
 
     def stiffened(self, velocity: Float[Array, "3 points"]) -> Float[Array, "3 points"]:
         """Force [N] of the friction in bends that come and go; a straight string has none."""
         bend = velocity[:, 2:] - 2.0 * velocity[:, 1:-1] + velocity[:, :-2]
         bend = jnp.pad(bend, ((0, 0), (2, 2)))
         return -self.bending * (bend[:, 2:] - 2.0 * bend[:, 1:-1] + bend[:, :-2])
-
-
-def _one_sided(
-    diagonal: Float[Array, " n"], beside: Float[Array, " m"], wanted: Float[Array, " n"]
-) -> Float[Array, " n"]:
-    """Tensions that are positive where pieces pull and zero where they are slack."""
-    pulls = wanted > -_NEARLY
-    tension = jnp.zeros_like(wanted)
-    for _ in range(_GUESSES):
-        both = jnp.where(pulls[1:] & pulls[:-1], beside, 0.0)
-        tension = jax.lax.linalg.tridiagonal_solve(
-            jnp.pad(both, (1, 0)),
-            jnp.where(pulls, diagonal, 1.0),
-            jnp.pad(both, (0, 1)),
-            jnp.where(pulls, wanted, 0.0)[:, None],
-        )[:, 0]
-        left = (
-            wanted - jnp.pad(beside * tension[1:], (0, 1)) - jnp.pad(beside * tension[:-1], (1, 0))
-        )
-        pulls = jnp.where(pulls, tension, left) > 0.0
-    return jnp.maximum(tension, 0.0)
 
 
 # Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a stiff pad,
@@ -222,46 +217,41 @@ _CREEP = 0.005
 class BallContact(eqx.Module):
     """How the ball rebounds, rubs and rolls."""
 
-    radius: Float[Array, ""]  # Of the ball [m].
-    mass: Float[Array, ""]  # Of the ball [kg]; it is solid and even.
-    stiffness: Float[Array, ""]  # Of ball on surface [N/m].
-    damping: Float[Array, ""]  # In the contact [N s/m]; sets the restitution.
-    friction: Float[Array, ""]  # Coefficient of dry friction.
-    rolling: Float[Array, ""]  # Coefficient of rolling resistance.
-    spin_decay: Float[Array, ""]  # Rate at which string and air stop a turning ball [1/s].
+    radius: Scalar  # Of the ball [m].
+    mass: Scalar  # Of the ball [kg]; it is solid and even.
+    stiffness: Scalar  # Of ball on surface [N/m].
+    damping: Scalar  # In the contact [N s/m]; sets the restitution.
+    friction: Scalar  # Coefficient of dry friction.
+    rolling: Scalar  # Coefficient of rolling resistance.
+    spin_decay: Scalar  # Rate at which string and air stop a turning ball [1/s].
 
     def force(
-        self, touch: Proximity, velocity: Float[Array, "3"], spin: Float[Array, "3"], step: float
-    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        self, touch: Proximity, velocity: Vector, spin: Vector, step: float
+    ) -> tuple[Vector, Vector]:
         """Force [N] and moment [N m] on the ball at ``velocity`` [m/s], ``spin`` [rad/s]."""
         depth = self.radius - touch.gap
         approach = -dot(velocity[:, None], touch.normal)
-        push = jnp.where(
-            depth > 0.0, jnp.maximum(self.stiffness * depth + self.damping * approach, 0.0), 0.0
-        )
+        pressing = jnp.maximum(self.stiffness * depth + self.damping * approach, 0.0)
+        push = jnp.where(depth > 0.0, pressing, 0.0)
         lever = -self.radius * touch.normal
         sliding = velocity[:, None] + approach * touch.normal + cross(spin, lever)
         # At most what stops the sliding of a solid ball (2/7 of its mass resist) in about two
         # steps.
         limit = self.mass / (7.0 * step)
-        rub = (
-            -jnp.minimum(self.friction * push / jnp.sqrt(dot(sliding, sliding) + _CREEP**2), limit)
-            * sliding
-        )
+        grip = self.friction * push / jnp.sqrt(dot(sliding, sliding) + _CREEP**2)
+        rub = -jnp.minimum(grip, limit) * sliding
         slow = dot(spin, spin) + (_CREEP / self.radius) ** 2
         brake = -self.rolling * self.radius / jnp.sqrt(slow) * spin
         force, moment = push * touch.normal + rub, cross(lever, rub) + push * brake[:, None]
         return total(force), total(moment)
 
     @property
-    def inertia(self) -> Float[Array, ""]:
+    def inertia(self) -> Scalar:
         """Moment of inertia of the ball [kg m^2]."""
         return 0.4 * self.mass * self.radius**2
 
 
-def damping_for(
-    restitution: Float[Array, ""], stiffness: Float[Array, ""], mass: Float[Array, ""]
-) -> Float[Array, ""]:
+def damping_for(restitution: Scalar, stiffness: Scalar, mass: Scalar) -> Scalar:
     """Damping [N s/m] with which a ball rebounds at ``restitution`` times its speed off a spring
     that cannot pull.
 
@@ -280,10 +270,10 @@ def damping_for(
 class StringContact(eqx.Module):
     """How the string lies on things."""
 
-    stiffness: Float[Array, ""]  # Of the string pressed flat [N/m].
-    relaxation: Float[Array, ""]  # Time in which a string pressed too deep comes out again [s].
-    friction: Float[Array, ""]  # Coefficient of dry friction.
-    radius: Float[Array, ""]  # Of the string [m].
+    stiffness: Scalar  # Of the string pressed flat [N/m].
+    relaxation: Scalar  # Time in which a string pressed too deep comes out again [s].
+    friction: Scalar  # Coefficient of dry friction.
+    radius: Scalar  # Of the string [m].
 
     def laid(
         self, touch: Proximity, velocity: Float[Array, "3 points"], step: float
@@ -319,11 +309,14 @@ _IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])
 class CupAndBallState(eqx.Module):
     """What the toy remembers, in the robot's base frame. The last point is the ball's centre."""
 
-    position: Float[Array, "3 pieces"]  # Of the string's free points and the ball [m].
-    velocity: Float[Array, "3 pieces"]  # Of the same [m/s].
-    spin: Float[Array, "3"]  # Of the ball [rad/s].
-    tension: Float[Array, ""]  # With which the string pulls at the ball [N].
+    position: Pieces  # Of the string's free points and the ball [m].
+    velocity: Pieces  # Of the same [m/s].
+    spin: Vector  # Of the ball [rad/s].
+    tension: Scalar  # With which the string pulls at the ball [N].
     caught: Bool[Array, ""]  # Whether the string touches the forearm or the cup's rim.
+
+
+_Carry = tuple[Joints, Joints, CupAndBallState]  # Angles turned, change of velocity, toy.
 
 
 class CupAndBall(eqx.Module):
@@ -340,77 +333,64 @@ class CupAndBall(eqx.Module):
     contact: StringContact
 
     @property
-    def start(self) -> Float[Array, "3"]:
+    def start(self) -> Vector:
         """Where the string is tied: the middle of the underside, in the forearm's axes [m]."""
         return jnp.stack([self.cup.underside, jnp.zeros(()), self.cup.reach])
 
-    def hanging(self, arm: RigidArm, q: Float[Array, "4"]) -> CupAndBallState:
+    def hanging(self, arm: RigidArm, q: Joints) -> CupAndBallState:
         """The ball at rest, straight below the cup of an arm in pose ``q`` [rad]."""
         start = Forearm.at(arm, q).place(self.start)
         load = GRAVITY * jnp.cumsum(self.string.mass[::-1])[::-1]
         length = jnp.cumsum(self.string.rest + load / self.string.stiffness)
         position = start[:, None] - jnp.array([[0.0], [0.0], [1.0]]) * length
-        return CupAndBallState(
-            position, jnp.zeros_like(position), jnp.zeros(3), load[-1], jnp.zeros((), bool)
-        )
+        still, free = jnp.zeros_like(position), jnp.zeros((), bool)
+        return CupAndBallState(position, still, jnp.zeros(3), load[-1], free)
 
     def advanced(
         self,
         arm: RigidArm,
-        q: Float[Array, "4"],
-        qd: Float[Array, "4"],
-        qd_next: Float[Array, "4"],
+        q: Joints,
+        qd: Joints,
+        qd_next: Joints,
         state: CupAndBallState,
-        time: float,
-    ) -> tuple[Float[Array, "4"], Float[Array, "4"], CupAndBallState]:
-        """Angles [rad], velocities [rad/s] and toy after ``time`` [s].
+        h: float,
+    ) -> tuple[Joints, Joints, CupAndBallState]:
+        """Angles [rad], velocities [rad/s] and toy after ``h`` [s].
 
         ``qd`` and ``qd_next`` are the arm's velocities before and after if nothing pulled at it.
         """
-        step = time / STEPS
-        mean = 0.5 * (qd + qd_next)
-        middle = q + 0.5 * time * mean
+        step, mean = h / STEPS, 0.5 * (qd + qd_next)
+        middle = q + 0.5 * h * mean
         forearm = Forearm.at(arm, middle)
         axes, jacobian = forearm.axes, forearm.jacobian
         response = applied(arm.mobility(middle), jacobian.T)
         down = -GRAVITY * axes[:, 2]
-        in_axes = CupAndBallState(
+        in_axes = dataclasses.replace(
+            state,
             position=applied(axes, state.position - forearm.origin[:, None]),
             velocity=applied(axes, state.velocity),
             spin=applied(axes, state.spin),
-            tension=state.tension,
-            caught=state.caught,
         )
 
-        def one(
-            _: Array | int, carry: tuple[Array, Array, CupAndBallState]
-        ) -> tuple[Array, Array, CupAndBallState]:
+        def one(_: Array | int, carry: _Carry) -> _Carry:
             turned, change, toy = carry
-            rate = mean + change
-            toy, wrench = self._step(
-                applied(jacobian, turned), applied(jacobian, rate), down, toy, step
-            )
+            place, rate = applied(jacobian, turned), applied(jacobian, mean + change)
+            toy, wrench = self._step(place, rate, down, toy, step)
             change = change + step * applied(response, wrench)
             return turned + step * (mean + change), change, toy
 
         turned, change, end = jax.lax.fori_loop(0, STEPS, one, (q - middle, jnp.zeros(4), in_axes))
-        out = CupAndBallState(
+        out = dataclasses.replace(
+            end,
             position=forearm.origin[:, None] + applied(axes.T, end.position),
             velocity=applied(axes.T, end.velocity),
             spin=applied(axes.T, end.spin),
-            tension=end.tension,
-            caught=end.caught,
         )
         return middle + turned, qd_next + change, out
 
     def _step(
-        self,
-        moved: Float[Array, "6"],
-        moving: Float[Array, "6"],
-        down: Float[Array, "3"],
-        toy: CupAndBallState,
-        step: float,
-    ) -> tuple[CupAndBallState, Float[Array, "6"]]:
+        self, moved: Twist, moving: Twist, down: Vector, toy: CupAndBallState, step: float
+    ) -> tuple[CupAndBallState, Twist]:
         """The toy after one ``step`` [s], and force and moment [N, N m] on the forearm's origin
         meanwhile.
 
@@ -436,9 +416,13 @@ class CupAndBall(eqx.Module):
         air = string.drag * jnp.sqrt(dot(toy.velocity, toy.velocity)) * toy.velocity
         outer = mass * down[:, None] - air + bending[:, 1:]
         surfaces = cup.surfaces(point)
-        on_ball, ball_moment = self._on_ball(
-            surfaces, point[:, -1], relative[:, -1], toy.spin - moving[3:], step
-        )
+        radius, height = cup.half_plane(point[:, -1])
+        outside, below = radius > cup.radius, height < cup.half_wall
+        # At the lower edge wall and bottom end in the same point, which must not push twice.
+        twice = jnp.stack([jnp.zeros_like(outside), below & ~outside, outside])
+        gap = jnp.where(twice, jnp.inf, surfaces.gap[:, -1])
+        at_ball = Proximity(gap, surfaces.normal[:, :, -1])
+        on_ball, moment = self.ball.force(at_ball, relative[:, -1], toy.spin - moving[3:], step)
         on_string = Proximity(surfaces.gap[:, :-1], surfaces.normal[:, :, :-1])
         resistance, push = self.contact.laid(on_string, relative[:, :-1], step)
         mobility = inverse(jnp.pad(resistance, ((0, 0), (0, 1))) + _IDENTITY * mass)
@@ -463,123 +447,80 @@ class CupAndBall(eqx.Module):
         forces = jnp.concatenate([back, at_start, jnp.where(bent, arrive - leave, 0.0)], axis=1)
         places = jnp.concatenate([from_origin, held], axis=1)
         wrench = jnp.sum(jnp.concatenate([forces, cross(places, forces)]), axis=1)
-        wrench = wrench - jnp.concatenate([jnp.zeros(3), ball_moment])
+        wrench = wrench - jnp.concatenate([jnp.zeros(3), moment])
+        left = 1.0 - step * self.ball.spin_decay
         state = CupAndBallState(
             position=toy.position + step * velocity,
             velocity=velocity,
-            spin=(1.0 - step * self.ball.spin_decay) * toy.spin
-            + step / self.ball.inertia * ball_moment,
+            spin=left * toy.spin + step / self.ball.inertia * moment,
             tension=tension[-1],
             caught=jnp.any(bend.over_rim | jnp.pad(on_string.gap[0] < self.contact.radius, (0, 1))),
         )
         return state, wrench
 
-    def _on_ball(
-        self,
-        surfaces: Proximity,
-        centre: Float[Array, "3"],
-        velocity: Float[Array, "3"],
-        spin: Float[Array, "3"],
-        step: float,
-    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Force [N] and moment about its centre [N m] of cup and forearm on the ball."""
-        radius, height = self.cup.half_plane(centre)
-        outside, below = radius > self.cup.radius, height < self.cup.half_wall
-        # At the lower edge wall and bottom end in the same point, which must not push twice.
-        twice = jnp.stack([jnp.zeros_like(outside), below & ~outside, outside])
-        gap = jnp.where(twice, jnp.inf, surfaces.gap[:, -1])
-        return self.ball.force(Proximity(gap, surfaces.normal[:, :, -1]), velocity, spin, step)
-
-
-# The toy in numbers: one cup, string and ball for each specimen, each a little off the drawing.
-#
-# Tags as in ``parameters``. The cup, the ball's size and mass and the string's length
-# are as drawn; what is marked [A] is deliberately not what the simulation of the task assumes: a
-# policy must cope with the difference.
 
 PIECES = 11
 """Of the string. One inside the ball, the others 17 mm long: shorter than the forearm is thick, so
 that no piece can slip through between its ends."""
-BALL_MASS = 0.054  # [R], kg
-BALL_RADIUS = 0.025  # as drawn, m
-STRING_LENGTH = 0.20  # to the ball's centre [R], m
-STRING_MASS = 1.0e-3  # of a cord of 2 mm [A], kg
-STRING_STIFFNESS = 12000.0  # 0.3 % at 7 N, the pull of a swing at 5 m/s [A], N/m
-# A ball that falls into the string comes back at half its speed or so [A], N s/m.
-STRING_DAMPING = 12.0
-STRING_BENDING = 0.02  # a bend of a few centimetres dies out within tenths of a second [A], N s/m
-RESTITUTION = 0.45  # ball on cup and forearm [A]
-BALL_FRICTION = 0.2  # [A]
-BALL_ROLLING = 0.01  # [A]
-SPIN_DECAY = 3.0  # the string's twist [A], 1/s
-BALL_STIFFNESS = 2.0e5  # a contact of 1.5 ms [A], N/m
-STRING_FRICTION = 0.2  # [A]
-STRING_PAD = 1.0e5  # 0.1 mm at 10 N [A], N/m
-STRING_RELAXATION = 1e-3  # [A], s
 AIR_DENSITY = 1.2  # kg/m^3
-BALL_DRAG = 0.47  # drag coefficient of a sphere [L]
-STRING_DRAG = 1.1  # of a thin cylinder across the wind [L]
-STRING_RADIUS = 1.0e-3  # m
-
-#: Spread from specimen to specimen, relative, one standard deviation cut at two [A].
-_SPREAD = {
-    "restitution": 0.10,
-    "friction": 0.15,
-    "length": 0.005,
-    "mass": 0.01,
-    "stiffness": 0.15,
-    "damping": 0.20,
-}
 
 
 def cup_and_ball(seed: int) -> CupAndBall:
-    """Cup, string and ball of the specimen with serial number ``seed``."""
-    draw = np.random.default_rng([seed, 0xC0B])
-    factor = {
-        name: 1.0 + spread * np.clip(draw.standard_normal(), -2.0, 2.0)
-        for name, spread in _SPREAD.items()
-    }
-    length = STRING_LENGTH * factor["length"]
-    rest = np.append(np.full(PIECES - 1, (length - BALL_RADIUS) / (PIECES - 1)), BALL_RADIUS)
-    ball_mass = BALL_MASS * factor["mass"]
-    node_mass = STRING_MASS / (PIECES - 1)
-    node_drag = 0.5 * AIR_DENSITY * STRING_DRAG * 2.0 * STRING_RADIUS * rest[0]
-    ball_drag = 0.5 * AIR_DENSITY * BALL_DRAG * np.pi * BALL_RADIUS**2
-    string = String(
-        rest=jnp.asarray(rest),
-        stiffness=jnp.asarray(STRING_STIFFNESS * factor["stiffness"] * length / rest),
-        damping=jnp.asarray(STRING_DAMPING * factor["damping"] * length / rest),
-        mass=jnp.asarray(np.append(np.full(PIECES - 1, node_mass), ball_mass)),
-        bending=jnp.asarray(STRING_BENDING),
-        drag=jnp.asarray(np.append(np.full(PIECES - 1, node_drag), ball_drag)),
+    """Cup, string and ball of the specimen with serial number ``seed``, each a little off the
+    drawing.
+
+    Tags as in ``parameters``. The cup, the ball's size and mass and the string's length are as
+    drawn in ``pamy2-cup``; what is marked [A] is deliberately not what the simulation of the task
+    assumes: a policy must cope with the difference.
+    """
+    # From specimen to specimen, relative, one standard deviation cut at two [A]: restitution,
+    # friction, length, mass of the ball, stiffness and damping of the string.
+    spread = np.array([0.10, 0.15, 0.005, 0.01, 0.15, 0.20])
+    drawn = np.clip(np.random.default_rng([seed, 0xC0B]).standard_normal(6), -2.0, 2.0)
+    bouncing, rough, long, heavy, stiff, damped = 1.0 + spread * drawn
+    cup = _arrays(underside=0.040, reach=0.325, radius=0.043, height=0.080, half_wall=0.002)
+    tube = _arrays(tube=[0.03, 0.28], tube_radius=0.011)
+
+    length = 0.20 * long  # to the ball's centre [R], m
+    ball_radius, ball_mass = 0.025, 0.054 * heavy  # as drawn, m; [R], kg
+    ball_drag = 0.5 * AIR_DENSITY * 0.47 * np.pi * ball_radius**2  # of a sphere [L]
+    string_radius, string_mass = 1.0e-3, 1.0e-3  # m; of a cord of 2 mm [A], kg
+    rest = _with_ball((length - ball_radius) / (PIECES - 1), ball_radius)
+    node_drag = 0.5 * AIR_DENSITY * 1.1 * 2.0 * string_radius * rest[0]  # of a thin cylinder [L]
+    string = _arrays(
+        rest=rest,
+        # 0.3 % at 7 N, the pull of a swing at 5 m/s [A], N/m.
+        stiffness=12000.0 * stiff * length / rest,
+        # A ball that falls into the string comes back at half its speed or so [A], N s/m.
+        damping=12.0 * damped * length / rest,
+        mass=_with_ball(string_mass / (PIECES - 1), ball_mass),
+        bending=0.02,  # a bend of a few centimetres dies out within tenths of a second [A], N s/m
+        drag=_with_ball(node_drag, ball_drag),
     )
-    stiffness, mass = jnp.asarray(BALL_STIFFNESS), jnp.asarray(ball_mass)
-    ball = BallContact(
-        radius=jnp.asarray(BALL_RADIUS),
+    stiffness, mass = jnp.asarray(2.0e5), jnp.asarray(ball_mass)  # a contact of 1.5 ms [A], N/m
+    ball = _arrays(
+        radius=ball_radius,
         mass=mass,
         stiffness=stiffness,
-        damping=damping_for(jnp.asarray(RESTITUTION * factor["restitution"]), stiffness, mass),
-        friction=jnp.asarray(BALL_FRICTION * factor["friction"]),
-        rolling=jnp.asarray(BALL_ROLLING),
-        spin_decay=jnp.asarray(SPIN_DECAY),
+        damping=damping_for(jnp.asarray(0.45 * bouncing), stiffness, mass),  # on cup and arm [A]
+        friction=0.2 * rough,  # [A]
+        rolling=0.01,  # [A]
+        spin_decay=3.0,  # the string's twist [A], 1/s
     )
-    contact = StringContact(
-        stiffness=jnp.asarray(STRING_PAD),
-        relaxation=jnp.asarray(STRING_RELAXATION),
-        friction=jnp.asarray(STRING_FRICTION * factor["friction"]),
-        radius=jnp.asarray(STRING_RADIUS),
+    contact = _arrays(
+        stiffness=1.0e5,  # 0.1 mm at 10 N [A], N/m
+        relaxation=1e-3,  # [A], s
+        friction=0.2 * rough,  # [A]
+        radius=string_radius,
     )
-    return CupAndBall(cup=_cup(), string=string, ball=ball, contact=contact)
+    return CupAndBall(
+        Cup(**cup, **tube), String(**string), BallContact(**ball), StringContact(**contact)
+    )
 
 
-def _cup() -> Cup:
-    """Cup and forearm as drawn in ``pamy2-cup``."""
-    return Cup(
-        underside=jnp.asarray(0.040),
-        reach=jnp.asarray(0.325),
-        radius=jnp.asarray(0.043),
-        height=jnp.asarray(0.080),
-        half_wall=jnp.asarray(0.002),
-        tube=jnp.asarray([0.03, 0.28]),
-        tube_radius=jnp.asarray(0.011),
-    )
+def _arrays(**values: Any) -> dict[str, Array]:
+    return {name: jnp.asarray(value) for name, value in values.items()}
+
+
+def _with_ball(node: float, ball: float) -> Float[np.ndarray, " pieces"]:
+    return np.append(np.full(PIECES - 1, node), ball)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.errors import SettingError
-from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
+from genan.robots.pamy2.pressures import HARD_LIMITS, Joints, Muscles, bar_from_control
 from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm
 from genan.robots.pamy2.virtual.cup import CupAndBall, CupAndBallState, cup_and_ball
 from genan.robots.pamy2.virtual.parameters import Parameters
@@ -24,7 +24,7 @@ from genan.robots.pamy2.virtual.robot import (
     state_at,
     tick,
 )
-from genan.robots.pamy2.virtual.tracking import Vicon
+from genan.robots.pamy2.virtual.tracking import Point, Vicon
 
 #: The robot hangs for this long before its first trial [ticks]; in between the ball is stilled.
 _SETTLE = (1500, 500, 500)
@@ -76,36 +76,36 @@ class CupBench(VirtualPamy2Cup):
         """
         if trial < 0:
             raise SettingError(f"Trials are counted from 0, got trial {trial}.")
-        self._time_in_cup, self._time_bent, self._was_in = 0.0, 0.0, False
+        self.was_in_cup = False
+        """Whether the ball was in the cup at any tick of this trial."""
+        self.time_in_cup = 0.0
+        """For how long in all the ball was in the cup in this trial [s]."""
+        self._time_bent = 0.0
         with on_the_bench():
             self._state = self._resting
             if trial:
+                chance = np.random.default_rng([self.seed, trial, 0xBA11])
                 nudge = np.zeros(self._toy_state.velocity.shape)
-                nudge[:2, -1] = _RESTLESS * np.random.default_rng(
-                    [self.seed, trial, 0xBA11]
-                ).standard_normal(2)
-                self._state = _with_toy(self._state, velocity=jnp.asarray(nudge))
-            self._see(np.asarray(_observe(self._aged, self._state)))
+                nudge[:2, -1] = _RESTLESS * chance.standard_normal(2)
+                toy = dataclasses.replace(self._toy_state, velocity=jnp.asarray(nudge))
+                self._state = dataclasses.replace(self._state, toy=toy)
+            self._see(np.asarray(_observe(self._aged, self._state)), 0.0)
 
-    def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
+    def command_pressures(self, pressure: Muscles) -> Muscles:
         """Command the muscle pressures [bar] for one tick; what was sent, within hard limits."""
         if not np.isfinite(pressure).all():
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
         with on_the_bench():
             self._state, seen = _advance(self._aged, self._state, sent, 1)
-        self._see(np.asarray(seen))
-        self._keep_time()
+        self._see(np.asarray(seen), self.dt)
         return sent
 
-    def push(self, torque: Float[np.ndarray, "4"]) -> None:
+    def push(self, torque: Joints) -> None:
         """Refused: with string and ball on it, this arm cannot be pushed."""
-        raise SettingError(
-            "The arm with cup, string and ball cannot be pushed; push a VirtualPamy2 or "
-            "TennisBench."
-        )
+        raise SettingError("The arm with a ball cannot be pushed; push a VirtualPamy2 instead.")
 
-    def ball_for_evaluation_only(self) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
+    def ball_for_evaluation_only(self) -> tuple[Point, Point]:
         """True position [m] and velocity [m/s] of the ball in the robot's base frame."""
         return self._ball[:3].copy(), self._ball[3:].copy()
 
@@ -121,35 +121,22 @@ class CupBench(VirtualPamy2Cup):
             return CupOutcome.IN_CUP
         if self._time_bent >= self.wrapping.lasting:
             return CupOutcome.STRING_WRAPPED
-        return CupOutcome.BOUNCED_OUT if self._was_in else CupOutcome.NEVER_IN
+        return CupOutcome.BOUNCED_OUT if self.was_in_cup else CupOutcome.NEVER_IN
 
     def tracker(self) -> Vicon:
         """The Vicon system that sees this bench's ball."""
         return Vicon(seed=self.seed)
 
-    @property
-    def was_in_cup(self) -> bool:
-        """Whether the ball was in the cup at any tick of this trial."""
-        return self._was_in
-
-    @property
-    def time_in_cup(self) -> float:
-        """For how long in all the ball was in the cup in this trial [s]."""
-        return self._time_in_cup
-
-    def _see(self, seen: Float[np.ndarray, "14"]) -> None:
+    def _see(self, seen: Float[np.ndarray, "14"], time: float) -> None:
+        """Take what ``_observe`` gave, after ``time`` [s]."""
         self._q, self._ball = seen[:4], seen[4:10]
-        self._in_cup, self._caught = bool(seen[10]), bool(seen[11])
-        self._pull, self._stretch = float(seen[12]), float(seen[13])
-        self._was_in = self._was_in or self._in_cup
-
-    def _keep_time(self) -> None:
-        rule = self.wrapping
-        self._time_in_cup += self.dt * self._in_cup
-        if self._in_cup or not self._caught:
+        self._in_cup, caught, (pull, stretch) = bool(seen[10]), bool(seen[11]), seen[12:]
+        self.was_in_cup = self.was_in_cup or self._in_cup
+        self.time_in_cup += time * self._in_cup
+        if self._in_cup or not caught:
             self._time_bent = 0.0
-        elif self._pull > rule.pull and self._stretch < rule.short:
-            self._time_bent += self.dt
+        elif pull > self.wrapping.pull and stretch < self.wrapping.short:
+            self._time_bent += time
 
     def _assembled(self, parameters: Parameters) -> Parameters:
         return dataclasses.replace(parameters, toy=cup_and_ball(self.seed))
@@ -163,9 +150,8 @@ class CupBench(VirtualPamy2Cup):
     def _resting(self) -> PamyState:
         with on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
-            state = _hung(
-                self._aged, state_at(self._aged, jnp.asarray(self.robot.q_rest), pressure)
-            )
+            state = state_at(self._aged, jnp.asarray(self.robot.q_rest), pressure)
+            state = _hung(self._aged, state)
             for ticks in _SETTLE:
                 state = _hung(self._aged, _advance(self._aged, state, pressure, ticks)[0])
             return state
@@ -174,11 +160,6 @@ class CupBench(VirtualPamy2Cup):
 def _toy(parameters: Parameters) -> CupAndBall:
     assert parameters.toy is not None
     return parameters.toy
-
-
-def _with_toy(state: PamyState, **fields: Array) -> PamyState:
-    assert state.toy is not None
-    return dataclasses.replace(state, toy=dataclasses.replace(state.toy, **fields))
 
 
 @jax.jit
@@ -211,14 +192,9 @@ def _observe(parameters: Parameters, state: PamyState) -> Float[Array, "14"]:
         things.tension / (toy.string.mass[-1] * GRAVITY),
         jnp.linalg.norm(point - toy.start) / jnp.sum(toy.string.rest),
     ]
-    return jnp.concatenate(
-        [
-            parameters.encoder.read(state.q),
-            things.position[:, -1],
-            things.velocity[:, -1],
-            jnp.stack([jnp.asarray(part, float) for part in judged]),
-        ]
-    )
+    ball = [things.position[:, -1], things.velocity[:, -1]]
+    flags = jnp.stack([jnp.asarray(part, float) for part in judged])
+    return jnp.concatenate([parameters.encoder.read(state.q), *ball, flags])
 
 
 @jax.jit

@@ -1,5 +1,13 @@
-"""The true table-tennis ball: it spins, the air drags and lifts it, and what it touches changes its
-spin.
+"""The virtual PAMY2 at table tennis: a gun, a table, a racket, and a ball that is really there.
+
+bench = TennisBench(seed=0)
+bench.reset()
+bench.launch(trial)
+while bench.playing:
+    bench.command(u)  # 2 ms of robot and ball; q by bench.read(), the ball by a tracker
+bench.outcome()
+
+The true ball spins, the air drags and lifts it, and what it touches changes its spin.
 
 ::
 
@@ -20,44 +28,45 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from genan.errors import SettingError
+from genan.robots.pamy2.pressures import Joints, Muscles
+from genan.robots.pamy2.virtual.parameters import design
+from genan.robots.pamy2.virtual.robot import VirtualPamy2
+from genan.robots.pamy2.virtual.tracking import Cameras, Point
+
 # Vectors as triples of plain floats: for a single ball quicker than arrays of three.
 
 Triple = tuple[float, float, float]
 
+_STILL, _UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
 
-def plus(a: Triple, b: Triple) -> Triple:
-    """Sum of two vectors."""
+
+def _plus(a: Triple, b: Triple) -> Triple:
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
 
-def minus(a: Triple, b: Triple) -> Triple:
-    """Difference of two vectors."""
+def _minus(a: Triple, b: Triple) -> Triple:
     return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
-def scaled(s: float, a: Triple) -> Triple:
-    """``s`` times the vector ``a``."""
+def _scaled(s: float, a: Triple) -> Triple:
     return s * a[0], s * a[1], s * a[2]
 
 
-def dot(a: Triple, b: Triple) -> float:
-    """Inner product."""
+def _dot(a: Triple, b: Triple) -> float:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def cross(a: Triple, b: Triple) -> Triple:
-    """Outer product."""
+def _cross(a: Triple, b: Triple) -> Triple:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
-def unit(a: Triple) -> Triple:
-    """The vector's direction."""
-    return scaled(1.0 / math.sqrt(dot(a, a)), a)
+def _unit(a: Triple) -> Triple:
+    return _scaled(1.0 / math.sqrt(_dot(a, a)), a)
 
 
-def mixed(a: Triple, b: Triple, part: float) -> Triple:
-    """``part`` (0 to 1) of the way from ``a`` to ``b``."""
-    return a[0] + part * (b[0] - a[0]), a[1] + part * (b[1] - a[1]), a[2] + part * (b[2] - a[2])
+def _mixed(a: Triple, b: Triple, part: float) -> Triple:
+    return _plus(a, _scaled(part, _minus(b, a)))
 
 
 STEP = 0.0005  # Longest step of the flight [s].
@@ -96,13 +105,8 @@ class BallPhysics:
         wx, wy, wz = spin
         speed = (vx * vx + vy * vy + vz * vz) ** 0.5
         drag = self._air * self.drag * speed
-        lift = (
-            self._air
-            * self.lift_slope
-            * self.radius
-            * speed
-            / (speed + self.lift_saturation * turning + 1e-12)
-        )
+        slower = speed + self.lift_saturation * turning + 1e-12
+        lift = self._air * self.lift_slope * self.radius * speed / slower
         return (
             lift * (wy * vz - wz * vy) - drag * vx,
             lift * (wz * vx - wx * vz) - drag * vy,
@@ -116,15 +120,11 @@ class BallPhysics:
         middle = 1.0 - 0.5 * h * self.spin_decay
         spin = (wx * middle, wy * middle, wz * middle)
         turning = self.radius * (spin[0] ** 2 + spin[1] ** 2 + spin[2] ** 2) ** 0.5
-        half = 0.5 * h
-        ax, ay, az = self.acceleration((vx, vy, vz), spin, turning)
-        bx, by, bz = self.acceleration(
-            (vx + half * ax, vy + half * ay, vz + half * az), spin, turning
-        )
-        cx, cy, cz = self.acceleration(
-            (vx + half * bx, vy + half * by, vz + half * bz), spin, turning
-        )
-        dx, dy, dz = self.acceleration((vx + h * cx, vy + h * cy, vz + h * cz), spin, turning)
+        half, push = 0.5 * h, self.acceleration
+        ax, ay, az = push((vx, vy, vz), spin, turning)
+        bx, by, bz = push((vx + half * ax, vy + half * ay, vz + half * az), spin, turning)
+        cx, cy, cz = push((vx + half * bx, vy + half * by, vz + half * bz), spin, turning)
+        dx, dy, dz = push((vx + h * cx, vy + h * cy, vz + h * cz), spin, turning)
         sixth, square = h / 6.0, h * h / 6.0
         left = 1.0 - h * self.spin_decay
         return BallState(
@@ -143,9 +143,9 @@ class BallPhysics:
 
     def energy(self, ball: BallState) -> float:
         """Energy of flight, spin and height above the floor [J]; the ball is a thin shell."""
-        squares = [sum(x * x for x in part) for part in (ball.velocity, ball.spin)]
-        turning = self.radius**2 * squares[1] / 1.5
-        return self.mass * (0.5 * (squares[0] + turning) + self.gravity * ball.position[2])
+        turning = self.radius**2 * _dot(ball.spin, ball.spin) / 1.5
+        moving = 0.5 * (_dot(ball.velocity, ball.velocity) + turning)
+        return self.mass * (moving + self.gravity * ball.position[2])
 
 
 def rebound(
@@ -156,7 +156,7 @@ def rebound(
     radius: float,
     restitution: float,
     grip: float,
-    friction: float,
+    friction: float = math.inf,
 ) -> BallState:
     """The ball just after it met a surface, where it was just before.
 
@@ -170,34 +170,26 @@ def rebound(
     throw its surface back. Between them momentum and angular momentum are kept whatever k is, and
     energy does not grow up to k = 4/5.
 
-    Args:
-        ball: just before.
-        normal: of the surface, towards the ball, of length 1.
-        surface: velocity of the surface where it is touched [m/s].
-        radius: of the ball [m].
-        restitution: e, the part of the normal speed that is left.
-        grip: largest k.
-        friction: mu of the sliding ball; infinite where it never slides.
+    ``normal``, of length 1, is towards the ball, ``surface`` [m/s] the velocity of the touched
+    place; ``restitution`` is e, ``grip`` the largest k, ``friction`` mu, infinite where the ball
+    never slides.
     """
-    relative = minus(ball.velocity, surface)
-    coming = dot(relative, normal)
-    arm = scaled(-radius, normal)
-    slide = minus(plus(relative, cross(ball.spin, arm)), scaled(coming, normal))
-    sliding = math.sqrt(dot(slide, slide))
+    relative = _minus(ball.velocity, surface)
+    coming = _dot(relative, normal)
+    arm = _scaled(-radius, normal)
+    slide = _minus(_plus(relative, _cross(ball.spin, arm)), _scaled(coming, normal))
+    sliding = math.sqrt(_dot(slide, slide))
     push = (1.0 + restitution) * abs(coming)
     k = min(grip, friction * push / sliding) if sliding > 1e-9 else grip
-    change = plus(scaled(push, normal), scaled(-k, slide))
-    turn = scaled(1.5 * k / radius, cross(normal, slide))
-    return BallState(ball.position, plus(ball.velocity, change), plus(ball.spin, turn))
+    change = _plus(_scaled(push, normal), _scaled(-k, slide))
+    turn = _scaled(1.5 * k / radius, _cross(normal, slide))
+    return BallState(ball.position, _plus(ball.velocity, change), _plus(ball.spin, turn))
 
 
 class Obstacle(enum.Enum):
     """What the ball met within a step."""
 
-    NOTHING = enum.auto()
-    TABLE = enum.auto()
-    NET = enum.auto()
-    FLOOR = enum.auto()
+    NOTHING, TABLE, NET, FLOOR = range(4)
 
 
 @dataclass(frozen=True)
@@ -226,18 +218,6 @@ class Room:
     """Part of its speed that the ball keeps when it runs into the net, backwards [A]."""
     floor_restitution: float = 0.75  # [A]
 
-    @property
-    def net_top(self) -> float:
-        """Height of the net's upper edge [m]."""
-        return self.table[2] + self.net_height
-
-    def over_table(self, position: Triple) -> bool:
-        """Whether the ball's centre is above or below the table's top."""
-        return (
-            abs(position[0] - self.table[0]) <= self.half_width
-            and abs(position[1] - self.table[1]) <= self.half_length
-        )
-
     def step(
         self, physics: BallPhysics, ball: BallState, h: float, luck: float = 0.0
     ) -> tuple[BallState, Obstacle]:
@@ -250,15 +230,16 @@ class Room:
         if after.position[2] < height <= ball.position[2]:
             until = h * (ball.position[2] - height) / (ball.position[2] - after.position[2])
             touching = physics.flown(ball, until)
-            if self.over_table(touching.position):
-                x, y, _ = touching.position
+            x, y, _ = touching.position
+            aside, along = abs(x - self.table[0]), abs(y - self.table[1])
+            if aside <= self.half_width and along <= self.half_length:
                 restitution = self.table_restitution(-touching.velocity[2], luck)
                 up = self._off(physics, touching._replace(position=(x, y, height)), restitution)
                 return physics.flown(up, h - until), Obstacle.TABLE
         if abs(after.position[1] - self.table[1]) < 2.0 * physics.radius:
-            after, touched = self._at_net(physics, ball, after)
-            if touched:
-                return after, Obstacle.NET
+            off = self._at_net(physics, ball, after)
+            if off is not None:
+                return off, Obstacle.NET
         if after.position[2] < physics.radius and after.velocity[2] < 0.0:
             x, y, _ = after.position
             lying = after._replace(position=(x, y, physics.radius))
@@ -272,45 +253,25 @@ class Room:
 
     def _off(self, physics: BallPhysics, ball: BallState, restitution: float) -> BallState:
         """The ball off something flat and level."""
-        return rebound(
-            ball,
-            (0.0, 0.0, 1.0),
-            (0.0, 0.0, 0.0),
-            radius=physics.radius,
-            restitution=restitution,
-            grip=self.grip,
-            friction=self.friction,
-        )
+        rub = {"grip": self.grip, "friction": self.friction}
+        return rebound(ball, _UP, _STILL, radius=physics.radius, restitution=restitution, **rub)
 
-    def _at_net(
-        self, physics: BallPhysics, before: BallState, ball: BallState
-    ) -> tuple[BallState, bool]:
-        """The ball near the net, and whether it touches tape (thrown back) or mesh (caught)."""
+    def _at_net(self, physics: BallPhysics, before: BallState, ball: BallState) -> BallState | None:
+        """The ball off the tape (thrown back) or mesh (caught); None if it touches neither."""
         (x, y, z), (vx, vy, vz), _ = ball
+        aside, above = y - self.table[1], z - (self.table[2] + self.net_height)
         if abs(x - self.table[0]) > self.net_half_width:
-            return ball, False
-        aside, above = y - self.table[1], z - self.net_top
+            return None
         if above < 0.0:
             if aside * (before.position[1] - self.table[1]) > 0.0 or vy == 0.0:
-                return ball, False
+                return None
             back = (before.position[0], before.position[1], z)
-            return BallState(
-                back, (0.3 * vx, -self.net_speed * vy, 0.3 * vz), (0.0, 0.0, 0.0)
-            ), True
+            return BallState(back, (0.3 * vx, -self.net_speed * vy, 0.3 * vz), _STILL)
         apart = (aside * aside + above * above) ** 0.5
         if apart >= physics.radius or aside * vy + above * vz >= 0.0:
-            return ball, False
-        normal = (0.0, aside / apart, above / apart)
-        bounced = rebound(
-            ball,
-            normal,
-            (0.0, 0.0, 0.0),
-            radius=physics.radius,
-            restitution=self.tape_restitution,
-            grip=0.2,
-            friction=float("inf"),
-        )
-        return bounced, True
+            return None
+        tape = {"radius": physics.radius, "restitution": self.tape_restitution, "grip": 0.2}
+        return rebound(ball, (0.0, aside / apart, above / apart), _STILL, **tape)
 
 
 Rows = tuple[Triple, Triple, Triple]
@@ -362,15 +323,13 @@ class Hand:
         self, offset: Float[np.ndarray, "4 3"], base: Triple, model: RacketModel, *, seed: int
     ) -> None:
         """``offset`` [m]: joint origins, each in the frame of the link before."""
-        chance = np.clip(
-            np.random.default_rng([seed, 0x4ACE]).standard_normal(3), -2.0, 2.0
-        ).tolist()
-        self._offset = np.asarray(offset, float).tolist()
-        self._base = base
-        self._reach = model.reach + model.reach_spread * chance[0]
-        self._crooked = (model.mount_spread * chance[1], model.mount_spread * chance[2])
+        drawn = np.random.default_rng([seed, 0x4ACE]).standard_normal(3)
+        reach, *crooked = np.clip(drawn, -2.0, 2.0).tolist()
+        self._offset, self._base = np.asarray(offset, float).tolist(), base
+        self._reach = model.reach + model.reach_spread * reach
+        self._crooked = (model.mount_spread * crooked[0], model.mount_spread * crooked[1])
 
-    def racket(self, q: Float[np.ndarray, "4"]) -> Racket:
+    def racket(self, q: Joints) -> Racket:
         """The racket at the true joint angles ``q`` [rad]."""
         q1, q2, q3, q4 = q.tolist()
         c1, s1, c4, s4 = math.cos(q1), math.sin(q1), math.cos(q4), math.sin(q4)
@@ -381,32 +340,27 @@ class Hand:
         x = bx + c2 * ex + s2 * ez + c3 * fx + s3 * (fz + self._reach)
         y = by + ey + fy
         z = az + bz - s2 * ex + c2 * ez - s3 * fx + c3 * (fz + self._reach)
-        position = (
-            self._base[0] + ax + c1 * x - s1 * y,
-            self._base[1] + ay + s1 * x + c1 * y,
-            self._base[2] + z,
-        )
+        x0, y0, z0 = self._base
+        position = (x0 + ax + c1 * x - s1 * y, y0 + ay + s1 * x + c1 * y, z0 + z)
         across, along = (c3 * c4, s4, -s3 * c4), (s3, 0.0, c3)
         normal = _tilted((-c3 * s4, c4, s3 * s4), across, along, self._crooked)
-        across = unit(minus(across, scaled(dot(across, normal), normal)))
+        across = _unit(_minus(across, _scaled(_dot(across, normal), normal)))
         turn = lambda w: (c1 * w[0] - s1 * w[1], s1 * w[0] + c1 * w[1], w[2])
-        return Racket(position, (turn(across), turn(normal), turn(cross(across, normal))))
+        return Racket(position, (turn(across), turn(normal), turn(_cross(across, normal))))
 
 
 def drawn_hit(model: RacketModel, chance: np.random.Generator) -> Hit:
     """What the next hit will be like."""
-    normal = chance.standard_normal(3)
-    restitution = model.restitution + model.restitution_spread * float(
-        np.clip(normal[0], -2.5, 2.5)
-    )
-    tilt = (model.unevenness * float(normal[1]), model.unevenness * float(normal[2]))
+    more, across, along = chance.standard_normal(3).tolist()
+    restitution = model.restitution + model.restitution_spread * min(max(more, -2.5), 2.5)
+    tilt = (model.unevenness * across, model.unevenness * along)
     return Hit(restitution, float(chance.uniform(*model.tangential)), tilt)
 
 
 def gap(ball: Triple, racket: Racket, model: RacketModel, radius: float) -> tuple[float, Triple]:
     """Distance of ball and racket [m], negative where they overlap; direction to the ball."""
-    from_middle = minus(ball, racket.position)
-    a, n, b = (dot(axis, from_middle) for axis in racket.axes)
+    from_middle = _minus(ball, racket.position)
+    a, n, b = (_dot(axis, from_middle) for axis in racket.axes)
     beyond = math.sqrt((a / model.half_width) ** 2 + (b / model.half_length) ** 2)
     # Outside of the ellipse: from the rim, where the line to the middle crosses it.
     out = 0.0 if beyond <= 1.0 else 1.0 - 1.0 / beyond
@@ -414,57 +368,43 @@ def gap(ball: Triple, racket: Racket, model: RacketModel, radius: float) -> tupl
     if far < 1e-9:
         return -radius - model.half_thickness, racket.axes[1]
     across, normal, along = racket.axes
-    off = plus(
-        plus(scaled(out * a / far, across), scaled(n / far, normal)), scaled(out * b / far, along)
-    )
-    return far - radius - model.half_thickness, off
+    off = _plus(_scaled(out * a / far, across), _scaled(n / far, normal))
+    return far - radius - model.half_thickness, _plus(off, _scaled(out * b / far, along))
 
 
 def struck(
-    ball: BallState,
-    before: Racket,
-    now: Racket,
-    dt: float,
-    hit: Hit,
-    model: RacketModel,
-    physics: BallPhysics,
+    ball: BallState, before: Racket, now: Racket, hit: Hit, model: RacketModel, radius: float
 ) -> BallState | None:
     """The ball off the racket, if they overlap and come nearer; None if not.
 
-    The racket came from ``before`` to where it is ``now`` in ``dt`` [s]. The ball is put back to
+    The racket came from ``before`` to where it is ``now`` in a ``STEP``. The ball is put back to
     where it touches.
     """
-    apart, normal = gap(ball.position, now, model, physics.radius)
+    apart, normal = gap(ball.position, now, model, radius)
     if apart > 0.0:
         return None
     # The touching point moves with the middle of the racket and turns with its axes.
-    arm = minus(minus(ball.position, scaled(physics.radius, normal)), now.position)
-    surface = minus(now.position, before.position)
+    arm = _minus(_minus(ball.position, _scaled(radius, normal)), now.position)
+    surface = _minus(now.position, before.position)
     for axis, then in zip(now.axes, before.axes, strict=True):
-        surface = plus(surface, scaled(dot(axis, arm), minus(axis, then)))
-    surface = scaled(1.0 / dt, surface)
+        surface = _plus(surface, _scaled(_dot(axis, arm), _minus(axis, then)))
+    surface = _scaled(1.0 / STEP, surface)
     tilted = _tilted(normal, now.axes[0], now.axes[2], hit.tilt)
-    if dot(minus(ball.velocity, surface), tilted) >= 0.0:
+    if _dot(_minus(ball.velocity, surface), tilted) >= 0.0:
         return None
-    return rebound(
-        ball._replace(position=minus(ball.position, scaled(apart, normal))),
-        tilted,
-        surface,
-        radius=physics.radius,
-        restitution=hit.restitution,
-        grip=1.0 - hit.tangential,
-        friction=math.inf,
-    )
+    touching = ball._replace(position=_minus(ball.position, _scaled(apart, normal)))
+    rub = {"restitution": hit.restitution, "grip": 1.0 - hit.tangential}
+    return rebound(touching, tilted, surface, radius=radius, **rub)
 
 
 def between(a: Racket, b: Racket, part: float) -> Racket:
     """The racket at ``part`` (0 to 1) of the way from ``a`` to ``b``, which are a tick apart."""
-    axes = [unit(mixed(u, v, part)) for u, v in zip(a.axes, b.axes, strict=True)]
-    return Racket(mixed(a.position, b.position, part), (axes[0], axes[1], axes[2]))
+    axes = [_unit(_mixed(u, v, part)) for u, v in zip(a.axes, b.axes, strict=True)]
+    return Racket(_mixed(a.position, b.position, part), (axes[0], axes[1], axes[2]))
 
 
 def _tilted(normal: Triple, across: Triple, along: Triple, tilt: tuple[float, float]) -> Triple:
-    return unit(plus(normal, plus(scaled(tilt[0], across), scaled(tilt[1], along))))
+    return _unit(_plus(normal, _plus(_scaled(tilt[0], across), _scaled(tilt[1], along))))
 
 
 #: What a shot is drawn in: x, y, z where the ball is first seen [m], speed [m/s], azimuth and
@@ -508,9 +448,8 @@ class BallGun:
     def shot(self, trial: int) -> BallState:
         """Ball number ``trial`` where it is first seen; the same number is the same ball."""
         chance = np.random.default_rng([0xBA11, trial]).standard_normal(len(QUANTITIES))
-        x, y, z, speed, azimuth, elevation, top, side = (
-            np.array(self.mean) + self._root @ chance
-        ).tolist()
+        drawn = np.array(self.mean) + self._root @ chance
+        x, y, z, speed, azimuth, elevation, top, side = drawn.tolist()
         level = speed * math.cos(elevation)
         sine, cosine = math.sin(azimuth), math.cos(azimuth)
         # Topspin turns about the level axis across the flight: the ball's upper side runs ahead.
@@ -519,3 +458,155 @@ class BallGun:
             (level * sine, -level * cosine, speed * math.sin(elevation)),
             (top * cosine, top * sine, side),
         )
+
+
+#: A ball that is nowhere to be judged after this time is given up [s]; none flies that long.
+_LONGEST = 5.0
+
+
+class RallyOutcome(enum.Enum):
+    """What became of a ball."""
+
+    SUCCESS = "success"  # After the hit it first touched the opponent's half of the table.
+    TOO_LONG = "too long"  # It flew over the opponent's end.
+    TOO_SHORT = "too short"  # It came down on the robot's side of the net, or fell from the net.
+    SIDE = "side"  # It passed the net and came down beside the table.
+    MISSED = "missed"  # The racket did not touch it.
+
+
+class TennisBench(VirtualPamy2):
+    """One robot at one table: all that a ``VirtualPamy2`` does, with a ball.
+
+    The same seed, hours, trial and commands give the same flight to the last bit.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        hours: float = 0.0,
+        drift: float = 1.0,
+        gun: BallGun | None = None,
+        physics: BallPhysics | None = None,
+        room: Room | None = None,
+        racket: RacketModel | None = None,
+    ) -> None:
+        """Specimen ``seed`` after ``hours`` [h], as for ``VirtualPamy2``; the rest for studies."""
+        self.gun, self.physics = gun or BallGun(), physics or BallPhysics()
+        self.room, self.racket_model = room or Room(), racket or RacketModel()
+        offset = np.asarray(design().arm.offset)
+        self._hand = Hand(offset, self.room.base, self.racket_model, seed=seed)
+        super().__init__(seed=seed, hours=hours, drift=drift)
+
+    def reset(self) -> None:
+        """Put the arm back to hang at its rest controls, and take the ball away."""
+        super().reset()
+        self._racket = self._true_racket()
+        self._ball: BallState | None = None
+        self._outcome: RallyOutcome | None = None
+        self._landing: Point | None = None
+        self._steps, self.hit = 0, False
+        """Whether the racket has touched the ball."""
+
+    def launch(self, trial: int) -> None:
+        """Shoot ball number ``trial``: the same for all robots, unlike the hit."""
+        if trial < 0:
+            raise SettingError(f"Balls are numbered from 0 on; got trial {trial}.")
+        self._ball = self.gun.shot(trial)
+        self._chance = np.random.default_rng([0x417, self.seed, trial])
+        self._luck = float(np.random.default_rng([0xB0C, trial]).standard_normal())
+        self._next_hit = drawn_hit(self.racket_model, self._chance)
+        self._outcome = self._landing = None
+        self._steps, self.hit = 0, False
+
+    def command_pressures(self, pressure: Muscles) -> Muscles:
+        """One tick of the robot, in which the ball flies on; the pressures sent [bar]."""
+        sent = super().command_pressures(pressure)
+        before, self._racket = self._racket, self._true_racket()
+        if self._ball is not None:
+            last, steps = before, round(self.dt / STEP)
+            for k in range(1, steps + 1):
+                now = between(before, self._racket, k / steps)
+                self._step((last, now))
+                last = now
+        return sent
+
+    def tracker(self) -> Cameras:
+        """The cameras that see this bench's ball."""
+        return Cameras(seed=self.seed)
+
+    @property
+    def time(self) -> float:
+        """Since the launch [s]."""
+        return self._steps * STEP
+
+    @property
+    def playing(self) -> bool:
+        """Whether a ball is on its way and not judged yet."""
+        return self._ball is not None and self._outcome is None
+
+    def finish(self) -> RallyOutcome:
+        """Let the ball fly on until it is judged, the robot still and out of its path."""
+        self._launched()
+        while self._outcome is None:
+            self._step()
+        return self._outcome
+
+    def outcome(self) -> RallyOutcome | None:
+        """What became of the ball; None while that is open."""
+        return self._outcome
+
+    def landing(self) -> Point | None:
+        """Where the ball came down to the table's height [m]; None before, or if missed."""
+        return None if self._landing is None else self._landing.copy()
+
+    def ball_for_evaluation_only(self) -> tuple[Point, Point, Point]:
+        """True position [m], velocity [m/s] and spin [rad/s] in the world frame."""
+        ball = self._launched()
+        return np.array(ball.position), np.array(ball.velocity), np.array(ball.spin)
+
+    def racket_for_evaluation_only(self) -> tuple[Point, Float[np.ndarray, "3 3"]]:
+        """True middle of the blade [m] and its axes across, normal, along, as columns."""
+        return np.array(self._racket.position), np.array(self._racket.axes).T
+
+    def _launched(self) -> BallState:
+        if self._ball is None:
+            raise SettingError("There is no ball: launch(trial) first.")
+        return self._ball
+
+    def _true_racket(self) -> Racket:
+        return self._hand.racket(np.asarray(self._state.q))
+
+    def _step(self, rackets: tuple[Racket, Racket] | None = None) -> None:
+        """One step of the ball; ``rackets``: where the racket comes from and where it is then."""
+        old = self._launched()
+        ball, touch = self.room.step(self.physics, old, STEP, self._luck)
+        self._steps += 1
+        if rackets is not None:
+            model, radius = self.racket_model, self.physics.radius
+            off = struck(ball, *rackets, self._next_hit, model, radius)
+            if off is not None:
+                ball, self.hit, self._next_hit = off, True, drawn_hit(model, self._chance)
+        self._ball = ball
+        if self._outcome is None:
+            self._judge(old, ball, touch)
+
+    def _judge(self, old: BallState, ball: BallState, touch: Obstacle) -> None:
+        """Whether this step decided it: coming down after a hit, the end without one."""
+        room, (x, y, z), (middle, net, top) = self.room, ball.position, self.room.table
+        ended = touch is Obstacle.FLOOR or self.time > _LONGEST
+        if not self.hit:
+            if ended or y < net - room.half_length - 2.0 or abs(x - middle) > 4.0:
+                self._outcome = RallyOutcome.MISSED
+            return
+        height = top + self.physics.radius
+        if not (ended or touch is Obstacle.TABLE or z < height <= old.position[2]):
+            return
+        self._landing = np.array([x, y, height])
+        if y < net:
+            self._outcome = RallyOutcome.TOO_SHORT
+        elif abs(x - middle) > room.half_width:
+            self._outcome = RallyOutcome.SIDE
+        else:
+            far = y > net + room.half_length
+            self._outcome = RallyOutcome.TOO_LONG if far else RallyOutcome.SUCCESS

@@ -15,6 +15,8 @@ from jaxtyping import Float
 from genan.deployment.interface import Sighting
 from genan.errors import SettingError
 
+Point = Float[np.ndarray, " 3"]
+
 
 @dataclass(frozen=True)
 class TrackerModel:
@@ -76,23 +78,21 @@ class Tracker:
 
     def __init__(self, model: TrackerModel, *, seed: int = 0) -> None:
         """A tracker whose errors are those of ``seed``."""
-        self.model = model
-        self.seed = seed
-        self._offset = model.registration * np.random.default_rng([seed, 0x0FF5E7]).standard_normal(
-            3
-        )
+        self.model, self.seed = model, seed
+        drawn = np.random.default_rng([seed, 0x0FF5E7]).standard_normal(3)
+        self._offset = model.registration * drawn
         self.reset()
 
     def reset(self, trial: int = 0) -> None:
         """Forget the ball; ``trial`` says which of the seed's sequences of errors comes now."""
         self._chance = np.random.default_rng([self.seed, 0x7AC, trial])
         self._next: float | None = None
-        self._last: tuple[float, Float[np.ndarray, " 3"]] | None = None
+        self._last: tuple[float, Point] | None = None
         self._blind_until = self._reflected_until = -np.inf
         self._reflection = np.zeros(3)
         self._arriving: deque[tuple[float, Sighting]] = deque()
 
-    def see(self, time: float, position: Float[np.ndarray, " 3"], *, hidden: float = 0.0) -> None:
+    def see(self, time: float, position: Point, *, hidden: float = 0.0) -> None:
         """The ball is at ``position`` [m] at ``time`` [s]; ``hidden`` (0 to 1) is how much of the
         view is blocked.
 
@@ -100,9 +100,7 @@ class Tracker:
         """
         here = np.asarray(position, float)
         if not (np.isfinite(time) and np.isfinite(here).all()):
-            raise SettingError(
-                f"A ball is somewhere at some time; got {here.tolist()} m at {time} s."
-            )
+            raise SettingError(f"A ball is somewhere at a time; got {here.tolist()} m at {time} s.")
         if self._last is None or self._next is None:
             self._next = time + self._chance.random() / self.model.rate
         else:
@@ -110,8 +108,7 @@ class Tracker:
             if time <= before:
                 raise SettingError(
                     f"Time must go on from one sighting to the next; got {time:g} s after "
-                    f"{before:g} s (reset the "
-                    "tracker for a new ball)."
+                    f"{before:g} s (reset the tracker for a new ball)."
                 )
             while self._next <= time:
                 part = (self._next - before) / (time - before)
@@ -126,10 +123,9 @@ class Tracker:
             found.append(self._arriving.popleft()[1])
         return found
 
-    def _expose(self, time: float, position: Float[np.ndarray, " 3"], hidden: float) -> None:
+    def _expose(self, time: float, position: Point, hidden: float) -> None:
         model, chance = self.model, self._chance
-        period = 1.0 / model.rate
-        start, late, lost = chance.random(3)
+        period, (start, late, lost) = 1.0 / model.rate, chance.random(3)
         # Drawn whatever happens, so that one gap does not change all that follows.
         white = chance.standard_normal(7)
         if time < self._blind_until:
@@ -156,7 +152,6 @@ class Vicon(Tracker):
     """300 Hz, 6.9 ms late, below a millimetre but for reflections, at times blind."""
 
     def __init__(self, *, seed: int = 0, model: TrackerModel = VICON) -> None:
-        """The tracker of ``seed``."""
         super().__init__(model, seed=seed)
 
 
@@ -164,5 +159,4 @@ class Cameras(Tracker):
     """179 Hz, 5 ms late, 1.5 mm of noise, at times something else or nothing."""
 
     def __init__(self, *, seed: int = 0, model: TrackerModel = CAMERAS) -> None:
-        """The tracker of ``seed``."""
         super().__init__(model, seed=seed)
