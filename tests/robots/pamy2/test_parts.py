@@ -12,12 +12,7 @@ import pytest
 
 from genan.errors import SettingError
 from genan.robot import Robot
-from genan.robots.pamy2.pressures import (
-    bar_from_control,
-    bar_from_counts,
-    counts_from_bar,
-    counts_from_control,
-)
+from genan.robots.pamy2.pressures import bar_from_control, bar_from_counts, counts_from_control
 from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
 
 
@@ -156,7 +151,6 @@ def test_pressures_follow_the_labs_rule() -> None:
     # 0.0002 bar per count, 0 bar at 8944 counts; u = 0 is the middle of the limits, u = +1 agonist
     # lowest.
     assert bar_from_counts(np.array([8944.0, 13944.0])) == pytest.approx([0.0, 1.0])
-    assert counts_from_bar(np.array([1.0])) == pytest.approx([13944.0])
     np.testing.assert_array_equal(
         counts_from_control(np.zeros(4))[:4], [19500, 19500, 19750, 19900]
     )

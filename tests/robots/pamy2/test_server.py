@@ -42,14 +42,8 @@ class Bench:
         self.clock, self.plant = Hand(), SpringArm()
         self.log = ServerLog(None, self.clock)
         self._listening = listen(port=0)
-        self.server = UdpServer(
-            self.plant,
-            REST,
-            self._listening,
-            settings=ServerSettings(**settings),
-            log=self.log,
-            clock=self.clock,
-        )
+        checked = ServerSettings(**settings)
+        self.server = UdpServer(self.plant, REST, self._listening, self.log, checked)
         self.counter = 0
 
     def tell(self, pressure: np.ndarray, sender: tuple[str, int] = A, **words: int) -> None:
@@ -197,7 +191,7 @@ def test_answers_say_where_the_joints_are_and_what_was_commanded() -> None:
 
 def test_a_stopped_server_ramps_down_whatever_its_client_says_and_logs_it(tmp_path: Path) -> None:
     clock, plant, path = Hand(), SpringArm(), tmp_path / "log.jsonl"
-    server = UdpServer(plant, REST, listen(port=0), log=ServerLog(path, clock), clock=clock)
+    server = UdpServer(plant, REST, listen(port=0), ServerLog(path, clock), ServerSettings())
     server.receive(pack_command(1, 0, LAB.pressure_to_wire(UP)), A, clock.time)
     asked = iter([False] * 10 + [True])
     server.serve(lambda: next(asked))

@@ -4,8 +4,9 @@ import struct
 import numpy as np
 import pytest
 
+from genan.deployment.interface import WallClock
 from genan.robots.pamy2.client import Pamy2Udp
-from genan.robots.pamy2.server import ServerSettings, UdpServer, listen
+from genan.robots.pamy2.server import ServerLog, ServerSettings, UdpServer, listen
 from genan.robots.pamy2.wire import (
     FROM_ROBOT,
     FROM_ROBOT_BYTES,
@@ -268,7 +269,8 @@ def mutated(rng: np.random.Generator, seeds: list[bytes], number: int) -> list[b
 @pytest.fixture
 def server() -> UdpServer:
     listening = listen(port=0)
-    made = UdpServer(Still(), np.full(8, 2.0), listening, settings=ServerSettings())
+    log = ServerLog(None, WallClock())
+    made = UdpServer(Still(), np.full(8, 2.0), listening, log, ServerSettings())
     yield made
     listening.close()
 

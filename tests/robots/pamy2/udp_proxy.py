@@ -122,7 +122,7 @@ def served(port: int = 0, settings: ServerSettings | None = None) -> Iterator[Se
     """A served robot in a thread of this process."""
     plant, log = SpringArm(), ServerLog(None, WallClock())
     settings = ServerSettings(ramp=0.2) if settings is None else settings
-    server = UdpServer(plant, REST, listen(port=port), settings=settings, log=log)
+    server = UdpServer(plant, REST, listen(port=port), log, settings)
     with thread(lambda stop: server.serve(stop.is_set)):
         yield Served(server, plant, log)
 

@@ -7,7 +7,6 @@ import socket
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -34,9 +33,8 @@ from genan.robots.pamy2.pressures import (
 
 MOST_AT_ONCE = 256  # Telegrams taken in one reading; more than a socket's queue usually holds.
 PHASE = 0.35
-"""``connect`` comes back this part of a period after a telegram, so that a loop that starts then,
-and paces itself, reads well after the robot's telegrams and commands well before its next
-period."""
+"""``connect`` comes back this part of a period after a telegram: a loop that starts then reads well
+after the robot's telegrams and commands well before its next period."""
 
 
 class Pamy2Client(RobotInterface):
@@ -45,7 +43,6 @@ class Pamy2Client(RobotInterface):
     def __init__(
         self, robot: str | Robot, lost_after: float, limits: PressureLimits, clock: Clock | None
     ) -> None:
-        """Settings as those of the clients below."""
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
         if (self.robot.nq, self.robot.nu) != (4, 4):
             raise SettingError(
@@ -205,8 +202,7 @@ class Pamy2Udp(Pamy2Client):
         if verdict == "old":
             return "old or twice"
         if verdict == "next":
-            # The robot's clock goes round every 71 minutes; the difference of two telegrams does
-            # not.
+            # The robot's clock goes round every 71 minutes; a difference of two telegrams doesn't.
             self._robot_us += (state.time - self._robot_us + 2**31) % 2**32 - 2**31
         else:
             self._robot_us = state.time
@@ -308,7 +304,7 @@ class O80Robot(Pamy2Client):
         """
         super().__init__(robot, lost_after, limits, clock)
         self._segment = segment
-        self._o80: ModuleType | None = None
+        self._o80: Any = None
         self._front_end: Any = None
 
     def connect(self) -> None:
@@ -324,11 +320,10 @@ class O80Robot(Pamy2Client):
             ) from error
         try:
             front_end = o80_pam.FrontEnd(self._segment)
-            active = front_end.is_backend_active()
+            if not front_end.is_backend_active():
+                raise self._lost("is not running")
         except RuntimeError as error:  # what o80 raises where there is no such shared memory
             raise self._lost(f"cannot be attached to: {error}") from error
-        if not active:
-            raise self._lost("is not running")
         self._front_end, self._last_heard = front_end, self.clock.now()
 
     def read(self) -> Reading:
@@ -351,7 +346,6 @@ class O80Robot(Pamy2Client):
 
     def _send_controls(self, u: Controls) -> None:
         front_end, o80 = self._attached(), self._o80
-        assert o80 is not None
         counts = counts_from_control(u, self._limits).astype(int).tolist()
         within = o80.Duration_us.microseconds(round(1e6 * self.robot.dt))
         front_end.add_command(counts[0::2], counts[1::2], within, o80.Mode.OVERWRITE)

@@ -48,7 +48,7 @@ class TransferFunction:
     natural_frequency: float  # w0 / 2 pi [Hz].
     damping: float  # zeta.
     delay: float  # T [s].
-    fit: float  # Share of the response's power that the model explains, at most 1.
+    fit: float = 1.0  # Share of the response's power that the model explains, at most 1.
 
     def response(self, frequency: Frequencies) -> Response:
         """G(2 pi i f)."""
@@ -81,7 +81,7 @@ def fit_transfer_function(frequency: Frequencies, response: Response) -> Transfe
     sign = 1.0 if at_rest.real >= 0.0 else -1.0
 
     def residual(logs: Float[np.ndarray, "4"]) -> Float[np.ndarray, " twice_lines"]:
-        model = TransferFunction(*np.exp(logs), fit=1.0)
+        model = TransferFunction(*np.exp(logs))
         difference = (model.response(frequency) - sign * response) / scale
         return np.concatenate([difference.real, difference.imag])
 
@@ -98,28 +98,17 @@ def fit_transfer_function(frequency: Frequencies, response: Response) -> Transfe
     return TransferFunction(sign * gain, f0, zeta, delay, 1.0 - unexplained)
 
 
-@dataclass(frozen=True)
-class LabResult:
-    """One identification of one joint of the real robot."""
-
-    joint: int  # Joint, from 0.
-    highest: float  # Highest frequency of the multisine [Hz].
-    natural_frequency: float  # [Hz].
-    damping: float
-    gain: float  # [deg per 1000 counts of differential pressure].
-    delay: float  # [s].
-
-
-#: The real PAMY2, 29.02.2024 (0-3 Hz) and 04.12.2023 (0-10 Hz).
-REAL = (
-    LabResult(0, 3.0, 1.19, 0.23, -18.6, 0.020),
-    LabResult(1, 3.0, 1.08, 0.32, -29.0, 0.010),
-    LabResult(2, 3.0, 0.66, 0.46, -25.4, 0.030),
-    LabResult(0, 10.0, 1.37, 0.23, -14.3, 0.040),
-    LabResult(1, 10.0, 1.00, 0.35, -9.5, 0.040),
-    LabResult(2, 10.0, 3.20, 0.37, -17.0, 0.020),
-    LabResult(3, 10.0, 3.10, 0.84, -17.2, 0.010),
-)
+#: The real PAMY2, 29.02.2024 (0-3 Hz) and 04.12.2023 (0-10 Hz), by joint, from 0, and highest
+#: frequency of the multisine [Hz]; gains in deg per 1000 counts of differential pressure.
+REAL = {
+    (0, 3.0): TransferFunction(-18.6, 1.19, 0.23, 0.020),
+    (1, 3.0): TransferFunction(-29.0, 1.08, 0.32, 0.010),
+    (2, 3.0): TransferFunction(-25.4, 0.66, 0.46, 0.030),
+    (0, 10.0): TransferFunction(-14.3, 1.37, 0.23, 0.040),
+    (1, 10.0): TransferFunction(-9.5, 1.00, 0.35, 0.040),
+    (2, 10.0): TransferFunction(-17.0, 3.20, 0.37, 0.020),
+    (3, 10.0): TransferFunction(-17.2, 3.10, 0.84, 0.010),
+}
 
 #: Anchor pressures of 2024 [counts], joints 1 to 4: agonists, antagonists.
 ANCHOR = np.array([[20500.0, 16000.0, 13850.0, 17000.0], [20500.0, 15500.0, 13850.0, 17000.0]])
@@ -150,20 +139,22 @@ _RAMP, _HOLD = 2.0, 2.0  # To the anchor pressures, and at them [s].
 class Experiment:
     """One joint, one band: measured response, model fitted to it, the real robot's figures."""
 
-    real: LabResult
+    joint: int  # From 0.
+    highest: float  # Highest frequency of the multisine [Hz].
+    real: TransferFunction
     frequency: Frequencies
     response: Response  # [deg per 1000 counts].
     model: TransferFunction
 
     def within(self, quantity: str) -> bool:
         """Whether a quantity of our model lies within the real robot's spread for this joint."""
-        low, high = spread(self.real.joint, quantity)
+        low, high = spread(self.joint, quantity)
         return low <= abs(getattr(self.model, quantity)) <= high
 
     @property
     def resonant(self) -> bool:
         """Whether the fitted mode lies within the excited band; beyond it, it is only a shape."""
-        return self.model.natural_frequency <= self.real.highest
+        return self.model.natural_frequency <= self.highest
 
 
 @dataclass(frozen=True)
@@ -195,7 +186,7 @@ def spread(joint: int, quantity: str) -> tuple[float, float]:
     over all joints."""
     if quantity == "delay":
         return DELAYS
-    values = [abs(getattr(row, quantity)) for row in REAL if row.joint == joint]
+    values = [abs(getattr(real, quantity)) for (of, _), real in REAL.items() if of == joint]
     return min(values) * (1.0 - TOLERANCE), max(values) * (1.0 + TOLERANCE)
 
 
@@ -203,14 +194,11 @@ def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     """Repeat each identification of ``REAL`` on ``robot``."""
     dt, first = robot.dt, round(_PERIOD / robot.dt)
     excited = np.zeros((len(REAL), _PERIODS * first, 4))  # differential pressure, whole counts
-    for d, row in zip(excited, REAL, strict=True):
-        wave = Multisine(lowest=1.0 / _PERIOD, highest=row.highest).draw(
-            np.random.default_rng([seed, row.joint]),
-            bounds=AMPLITUDE[row.joint] * np.array([[-1.0], [1.0]]),
-            duration=_PERIODS * _PERIOD,
-            dt=dt,
-        )
-        d[:, row.joint] = np.round(wave[:, 0])
+    for d, (joint, highest) in zip(excited, REAL, strict=True):
+        signal, chance = Multisine(1.0 / _PERIOD, highest), np.random.default_rng([seed, joint])
+        bounds = AMPLITUDE[joint] * np.array([[-1.0], [1.0]])
+        wave = signal.draw(chance, bounds=bounds, duration=_PERIODS * _PERIOD, dt=dt)
+        d[:, joint] = np.round(wave[:, 0])
     counts = np.stack([ANCHOR[0] + excited, ANCHOR[1] - excited], axis=-1)
     anchor = bar_from_counts(ANCHOR.T.ravel())
     rest = bar_from_control(robot.robot.u_rest)
@@ -219,10 +207,11 @@ def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     driven = bar_from_counts(counts.reshape(*excited.shape[:2], 8))
     q, _ = robot.run(np.concatenate([approach, driven], axis=1), keep=excited.shape[1])
     found = []
-    for row, d, angles in zip(REAL, excited, q, strict=True):
-        steady = d[first:, row.joint] / 1000.0, np.degrees(angles[first:, row.joint])
+    for ((joint, highest), real), d, angles in zip(REAL.items(), excited, q, strict=True):
+        steady = d[first:, joint] / 1000.0, np.degrees(angles[first:, joint])
         measured = frequency_response(*steady, dt=dt, period=_PERIOD)
-        found.append(Experiment(row, *measured, fit_transfer_function(*measured)))
+        model = fit_transfer_function(*measured)
+        found.append(Experiment(joint, highest, real, *measured, model))
     return found
 
 
@@ -247,16 +236,14 @@ class Identification:
 
     def lines(self) -> list["str | Table"]:
         """The table, what it means, and what is outside the real robot's spread."""
-        widths = ", ".join(
-            f"joint {loop.joint + 1}: {np.degrees(loop.width):.1f}" for loop in self.loops
-        )
+        widths = [f"joint {loop.joint + 1}: {np.degrees(loop.width):.1f}" for loop in self.loops]
         return [
             self._table(),
             "Natural frequency [Hz], gain [deg per 1000 counts of differential pressure], delay "
             "[ms]; in brackets the real PAMY2, same experiment. * outside the spread of its "
             "identifications (and 10 %).",
             *(f"  {sentence}" for e in self.experiments for sentence in _outside(e)),
-            f"Hysteresis loop of a slow sweep of +-0.3 in u, widest [deg]: {widths}",
+            f"Hysteresis loop of a slow sweep of +-0.3 in u, widest [deg]: {', '.join(widths)}",
         ]
 
     def save_figures(self, folder: Path) -> tuple[Path, Path]:
@@ -273,8 +260,8 @@ class Identification:
 
         columns = ("joint", "band", "frequency", "damping", "gain", "delay", "fit")
         table = Table(*columns, box=None, pad_edge=False)
-        for e in sorted(self.experiments, key=lambda e: (e.real.joint, e.real.highest)):
-            cells = [f"{e.real.joint + 1}", f"0-{e.real.highest:g}"]
+        for e in sorted(self.experiments, key=lambda e: (e.joint, e.highest)):
+            cells = [f"{e.joint + 1}", f"0-{e.highest:g}"]
             for quantity, (scale, form, _, _) in QUANTITIES.items():
                 ours, real = (scale * getattr(x, quantity) for x in (e.model, e.real))
                 known = f"{ours:{form}}" if e.resonant or quantity == "gain" else "none"
@@ -285,7 +272,7 @@ class Identification:
 
 def _outside(e: Experiment) -> list[str]:
     """What is outside the real robot's spread, in words."""
-    where = f"joint {e.real.joint + 1}, 0-{e.real.highest:g} Hz"
+    where = f"joint {e.joint + 1}, 0-{e.highest:g} Hz"
     if not e.resonant:
         return [
             f"{where}: no resonance within the band (the second-order fit runs to "
@@ -295,7 +282,7 @@ def _outside(e: Experiment) -> list[str]:
     sentences = []
     for quantity, (scale, _, form, unit) in QUANTITIES.items():
         if not e.within(quantity):
-            low, high = (scale * bound for bound in spread(e.real.joint, quantity))
+            low, high = (scale * bound for bound in spread(e.joint, quantity))
             found = f"{quantity.replace('_', ' ')} {scale * abs(getattr(e.model, quantity)):{form}}"
             sentences.append(
                 f"{where}: {found}{unit} is not in {low:{form}} to {high:{form}}{unit}."
@@ -312,13 +299,12 @@ def response_figure(experiments: Sequence[Experiment]) -> "Figure":
     """Magnitude above, phase below; dots measured, lines the model, a colour per band."""
     from matplotlib.figure import Figure
 
-    joints = sorted({e.real.joint for e in experiments})
-    bands = sorted({e.real.highest for e in experiments})
+    joints, bands = sorted({e.joint for e in experiments}), sorted({e.highest for e in experiments})
     figure = Figure(figsize=(9.0, 4.2), layout="constrained")
     axes = figure.subplots(2, len(joints), sharex=True, squeeze=False)
     for e in experiments:
-        magnitude, phase = axes[:, joints.index(e.real.joint)]
-        colour, label = COLOURS[bands.index(e.real.highest)], f"0-{e.real.highest:g} Hz"
+        magnitude, phase = axes[:, joints.index(e.joint)]
+        colour, label = COLOURS[bands.index(e.highest)], f"0-{e.highest:g} Hz"
         model = e.model.response(e.frequency)
         for data, line, name in ((e.response, ".", None), (model, "-", label)):
             look = {"ms": 2.5, "color": colour, "label": name}

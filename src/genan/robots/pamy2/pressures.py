@@ -68,11 +68,6 @@ def bar_from_counts(counts: Numbers) -> Numbers:
     return BAR_PER_COUNT * counts + BAR_AT_ZERO
 
 
-def counts_from_bar(pressure: Numbers) -> Numbers:
-    """The interface's counts of a gauge pressure [bar]."""
-    return (pressure - BAR_AT_ZERO) / BAR_PER_COUNT
-
-
 def counts_from_control(u: JointRows, limits: PressureLimits = AUGUST_2024) -> MuscleRows:
     """Commanded counts of the muscles for u in [-1, 1]; fractions are cut off."""
     (middle, swing), (low, high) = limits._rule, limits.counts

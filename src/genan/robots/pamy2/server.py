@@ -1,5 +1,4 @@
-"""``UdpServer``: a robot with eight muscles that speaks the PAMY2's protocol on a UDP port, in real
-time.
+"""``UdpServer``: a robot with eight muscles that speaks PAMY2's protocol over UDP, in real time.
 
 At each period of 2 ms it takes the newest valid telegram, moves the robot on by that period, and
 answers the client that holds it. A telegram that comes before the next period acts in it, exactly
@@ -17,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TextIO, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -38,19 +37,17 @@ class ServerLog:
         """Write to ``path``, replacing it; None keeps the events in memory only."""
         self.events: list[dict[str, Any]] = []
         """The events, where they are not written to a file."""
-        self._clock, self._began = clock, clock.now()
-        self._file: TextIO | None = None
-        if path is not None:
-            try:
-                self._file = path.open("w", encoding="utf-8")
-            except OSError as error:
-                raise SettingError(
-                    f"The log {path} cannot be written ({error.strerror}); choose another."
-                ) from error
+        self.clock, self._began = clock, clock.now()
+        try:
+            self._file = None if path is None else path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise SettingError(
+                f"The log {path} cannot be written ({error.strerror}); choose another."
+            ) from error
 
     def write(self, event: str, **details: Any) -> None:
         """Note that ``event`` happens now."""
-        entry = {"time": round(self._clock.now() - self._began, 6), "event": event, **details}
+        entry = {"time": round(self.clock.now() - self._began, 6), "event": event, **details}
         if self._file is None:
             self.events.append(entry)
             return
@@ -76,11 +73,9 @@ class Plant(Protocol):
 
     def read(self) -> Joints:
         """Joint positions [rad]."""
-        ...
 
     def command_pressures(self, pressure: Muscles) -> Muscles:
         """Move on by a period under these pressures [bar]; returns what was really sent."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -90,12 +85,11 @@ class ServerSettings:
     watchdog: float = 0.04
     """After this long without a valid telegram of its client the robot ramps itself to rest [s]."""
     ramp: float = 1.0  # How long that takes [s]; the lab's own software takes 3 s when it ends.
-    release: float = 0.5
-    """After this long without a valid telegram another client may have the robot [s]."""
+    release: float = 0.5  # After this long without one another client may have the robot [s].
     rate: float = 15.0
     """Fastest change of a pressure [bar/s]: twice that of a control that changes by 5/s."""
-    late: float = 0.01
-    """The server makes up for a delay of up to this [s]; after a longer one it goes on."""
+    late: float = 0.01  # It makes up for a delay of up to this [s]; after a longer one it goes on.
+    wiring: wire.Wiring = wire.LAB  # Zeros, senses and crossed muscles of the robot to be played.
 
     def __post_init__(self) -> None:
         check_numbers(self, {"be a positive number": "watchdog ramp release rate late"})
@@ -113,20 +107,14 @@ class UdpServer:
         self,
         plant: Plant,
         rest: Muscles,
-        listening: socket.socket,
-        *,
-        settings: ServerSettings | None = None,
-        wiring: wire.Wiring = wire.LAB,
-        log: ServerLog | None = None,
-        clock: Clock | None = None,
+        port: socket.socket,
+        log: ServerLog,
+        settings: ServerSettings,
     ) -> None:
-        """``rest`` [bar]: pressures at which the plant rests; ``listening`` is by ``listen``."""
-        self._plant, self._rest, self._wiring = plant, np.clip(rest, *HARD_LIMITS), wiring
-        self._settings = ServerSettings() if settings is None else settings
-        self._clock = WallClock() if clock is None else clock
-        self._log = ServerLog(None, self._clock) if log is None else log
-        self._socket = listening
-        name = listening.getsockname()
+        """``rest`` [bar]: pressures at which the plant rests; ``port`` is by ``listen``."""
+        self._plant, self._rest, self._settings = plant, np.clip(rest, *HARD_LIMITS), settings
+        self._socket, self._log, self._clock = port, log, log.clock
+        name = port.getsockname()
         self.address: wire.Address = (str(name[0]), int(name[1]))
         """Where it listens."""
         self.counts: Counter[str] = Counter()
@@ -134,7 +122,7 @@ class UdpServer:
         self.pressure: Muscles = self._rest.copy()
         """Commanded to the plant in the last period [bar]."""
         self._wanted = self._rest.copy()
-        self._answer = wire.TelegramWriter(plant.dt, wiring)
+        self._answer = wire.TelegramWriter(plant.dt, settings.wiring)
         self._order = wire.TelegramOrder(bits=16)
         self._client: wire.Address | None = None
         self._heard = 0.0
@@ -212,7 +200,7 @@ class UdpServer:
         elif self._silent:
             self._log.write("heard again", after=now - self._heard)
         self._heard, self._silent, self._ramp = now, False, None
-        self._wanted = self._wiring.pressure_from_wire(command.pressure)
+        self._wanted = self._settings.wiring.pressure_from_wire(command.pressure)
         self._answer.heard(now)
         return "accepted"
 
@@ -281,18 +269,12 @@ def listen(host: str = "127.0.0.1", port: int = 4700) -> socket.socket:
 
 
 def open_server(
-    make: Callable[[], VirtualPamy2],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 4700,
-    watchdog: float = ServerSettings.watchdog,
-    ramp: float = ServerSettings.ramp,
-    log: Path | None = None,
+    make: Callable[[], VirtualPamy2], *, host: str, port: int, log: Path | None, **settings: Any
 ) -> UdpServer:
-    """A server of the robot that ``make`` gives, compiled; see ``ServerSettings``."""
-    settings, listening, clock = ServerSettings(watchdog, ramp), listen(host, port), WallClock()
+    """A server of the robot that ``make`` gives, compiled; ``settings`` of ``ServerSettings``."""
+    checked, listening = ServerSettings(**settings), listen(host, port)
     try:
-        written, virtual = ServerLog(log, clock), make()
+        written, virtual = ServerLog(log, WallClock()), make()
         rest = bar_from_control(virtual.robot.u_rest)
         virtual.command_pressures(rest)  # compiles
         virtual.truth_for_evaluation_only()
@@ -300,4 +282,4 @@ def open_server(
     except BaseException:
         listening.close()
         raise
-    return UdpServer(virtual, rest, listening, settings=settings, log=written, clock=clock)
+    return UdpServer(virtual, rest, listening, written, checked)

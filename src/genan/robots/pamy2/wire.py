@@ -30,9 +30,7 @@ WORD = 0xFFFFFFFF  # Counters and times go round at 32 bits.
 HIGHEST_ANGLE = 360.0  # No joint reports an angle beyond this [deg].
 SENSOR_RANGE = (-0.5, 10.5)
 """The pressure sensors measure 0 to 10 bar (Festo SPTW-P10R); with room for their error [bar]."""
-LARGEST = 2048
-"""Longest datagram to take whole [bytes]: longer than any telegram, so that a longer one is
-noticed."""
+LARGEST = 2048  # Longest datagram to take whole [bytes]; longer than any telegram.
 
 _COMMAND = struct.Struct("<HHHHI20f")
 TO_ROBOT_BYTES = _COMMAND.size
@@ -91,13 +89,8 @@ def _fields(kind: str, names: str) -> list[tuple[str, str]]:
 
 
 _SET_POINT = np.dtype(_fields("<f4", "angle valve_ago p_ago valve_antago p_antago"))
-_JOINT = np.dtype(
-    [
-        ("errors", "<u4"),
-        ("encoder", "<i4"),
-        *_fields("<f4", "angle speed p_ago valve_ago p_antago valve_antago"),
-    ]
-)
+_SENSED = _fields("<f4", "angle speed p_ago valve_ago p_antago valve_antago")
+_JOINT = np.dtype([("errors", "<u4"), ("encoder", "<i4"), *_SENSED])
 FROM_ROBOT = np.dtype(
     [
         *_fields("<u4", "task set_point telegram not_close t_sent t_last_received"),
@@ -160,9 +153,7 @@ def waiting(opened: socket.socket, most: int) -> Iterator[tuple[bytes, Address]]
 
 RIVALS = 5
 """This many telegrams in a row that count up from an old number are a sender that started again."""
-QUIET = 0.01
-"""... provided that nothing newer came for this long [s], which telegrams that overtake one another
-do not take."""
+QUIET = 0.01  # ... if nothing newer came for longer than telegrams overtake one another [s].
 
 Order = Literal["first", "next", "old", "restarted"]
 
@@ -171,12 +162,10 @@ class TelegramOrder:
     """Judges telegrams by their number, modulo 2**bits."""
 
     def __init__(self, *, bits: int) -> None:
-        """``bits`` of the counter."""
         self._modulus = 1 << bits
         self._last: int | None = None
-        self._since = 0.0
         self._rival: int | None = None
-        self._rivals = 0
+        self._since, self._rivals = 0.0, 0
 
     def take(self, number: int, *, now: float) -> Order:
         """Whether telegram ``number`` is news at ``now`` [s]; if so, it is the newest."""
@@ -262,10 +251,9 @@ is not known."""
 
 
 class TelegramWriter:
-    """What the robot says. It uses the same memory for each telegram."""
+    """What a robot with period ``dt`` [s] says, each telegram in the same memory."""
 
     def __init__(self, dt: float, wiring: Wiring) -> None:
-        """For a robot with period ``dt`` [s]."""
         self._dt, self._wiring = dt, wiring
         self._record = np.zeros(1, dtype=FROM_ROBOT)
         self._message: Any = self._record[0]

@@ -23,9 +23,9 @@ Twist = Float[Array, "6"]  # Of a translation and a rotation; or force and momen
 Points = Float[Array, "3 *points"]
 Pieces = Float[Array, "3 pieces"]
 PerPiece = Float[Array, " pieces"]
+Which = Bool[Array, " pieces"]
 
-#: Keeps the direction of a point on the cup's axis, or in a corner, defined [m].
-_TINY = 1e-9
+_TINY = 1e-9  # Keeps the direction of a point on the cup's axis, or in a corner, defined [m].
 
 
 class Proximity(NamedTuple):
@@ -36,24 +36,14 @@ class Proximity(NamedTuple):
     normal: Float[Array, "3 surfaces *points"]  # Direction away from it.
 
 
-class Bend(NamedTuple):
-    """Pieces of string that are bent over an edge of the cup."""
-
-    over_rim: Bool[Array, " pieces"]  # Whether the piece lies over the rim,
-    over_lower_edge: Bool[Array, " pieces"]  # or over the lower edge.
-    corner: Pieces  # Where it is bent [m].
-
-
 class Cup(eqx.Module):
     """Cup and forearm. Heights count from the cup's underside towards its opening."""
 
-    underside: Scalar
-    """x of the underside in the forearm's axes [m]; the cup opens towards -x."""
+    underside: Scalar  # x of the underside in the forearm's axes [m]; it opens towards -x.
     reach: Scalar  # z of the cup's axis in the forearm's axes [m].
     radius: Scalar  # From the axis to the middle of the wall [m].
     height: Scalar  # From the underside to the rim [m].
-    half_wall: Scalar
-    """Half the thickness of wall and bottom, and the rounding of the edges [m]."""
+    half_wall: Scalar  # Half the thickness of wall and bottom; the edges' rounding too [m].
     tube: Float[Array, "2"]  # z of the forearm tube's ends [m].
     tube_radius: Scalar  # Of the forearm [m].
 
@@ -92,9 +82,9 @@ class Cup(eqx.Module):
         gap = distance - thickness.reshape(3, *(1,) * (point.ndim - 1))
         return Proximity(gap, offset / distance)
 
-    def bends(self, first: Pieces, second: Pieces, thickness: Array) -> Bend:
-        """Where pieces of a string of radius ``thickness`` [m] are bent over the rim or the lower
-        edge.
+    def bends(self, first: Pieces, second: Pieces, thickness: Array) -> tuple[Which, Which, Pieces]:
+        """Which pieces of a string of radius ``thickness`` [m] are bent over the rim, which over
+        the rim or the lower edge, and where [m].
 
         A piece that crosses an edge goes straight to it and straight on: the way is then as long as
         that of a real string, wherever its points happen to lie. The rim is crossed upright, the
@@ -121,13 +111,11 @@ class Cup(eqx.Module):
         corner = jnp.stack(
             [upwards + 0.0 * scale, scale * point[1], self.reach + scale * (point[2] - self.reach)]
         )
-        return Bend(bent[0], bent[1], jnp.where(bent[0], corner[:, 0], corner[:, 1]))
+        return bent[0], bent[0] | bent[1], jnp.where(bent[0], corner[:, 0], corner[:, 1])
 
 
-#: Which pieces pull is guessed, and corrected this often; the next step corrects the rest.
-_GUESSES = 3
-#: A piece this little slack may come to pull within the step [m].
-_NEARLY = 1e-4
+_GUESSES = 3  # Which pieces pull is guessed, and corrected this often; later steps do the rest.
+_NEARLY = 1e-4  # A piece this little slack may come to pull within the step [m].
 
 
 class StringPath(NamedTuple):
@@ -135,7 +123,7 @@ class StringPath(NamedTuple):
 
     points: Float[Array, "3 points"]  # From the end that is tied to the ball's centre [m].
     corner: Pieces  # Of the pieces that are bent [m].
-    bent: Bool[Array, " pieces"]  # Which are.
+    bent: Which
 
     def measured(self) -> tuple[PerPiece, Pieces, Pieces]:
         """Lengths of the pieces [m], and their directions at their first and second points."""
@@ -210,8 +198,7 @@ class String(eqx.Module):
 #
 # Velocities are relative to the body that is touched.
 
-#: Below this speed dry friction is viscous [m/s].
-_CREEP = 0.005
+_CREEP = 0.005  # Below this speed dry friction is viscous [m/s].
 
 
 class BallContact(eqx.Module):
@@ -244,11 +231,6 @@ class BallContact(eqx.Module):
         brake = -self.rolling * self.radius / jnp.sqrt(slow) * spin
         force, moment = push * touch.normal + rub, cross(lever, rub) + push * brake[:, None]
         return total(force), total(moment)
-
-    @property
-    def inertia(self) -> Scalar:
-        """Moment of inertia of the ball [kg m^2]."""
-        return 0.4 * self.mass * self.radius**2
 
 
 def damping_for(restitution: Scalar, stiffness: Scalar, mass: Scalar) -> Scalar:
@@ -402,10 +384,10 @@ class CupAndBall(eqx.Module):
         from_origin = toy.position - moved[:3, None]
         point = from_origin - applied(turned, from_origin - 0.5 * applied(turned, from_origin))
         tied = self.start[:, None]
-        bend = cup.bends(jnp.concatenate([tied, point[:, :-1]], axis=1), point, self.contact.radius)
-        bent = bend.over_rim | bend.over_lower_edge
+        before = jnp.concatenate([tied, point[:, :-1]], axis=1)
+        over_rim, bent, corner = cup.bends(before, point, self.contact.radius)
         # Where the string is tied, and its corners: points of the forearm, moved with it.
-        held = jnp.concatenate([tied, bend.corner], axis=1)
+        held = jnp.concatenate([tied, corner], axis=1)
         held = held + applied(turned, held + 0.5 * applied(turned, held))
         held_velocity = moving[:3, None] + applied(turning_rate, held)
         # The forearm's velocity, were it everywhere.
@@ -430,9 +412,8 @@ class CupAndBall(eqx.Module):
         free = carried + product(mobility, mass * relative + step * outer + push)
 
         corner = moved[:3, None] + held[:, 1:]
-        way = StringPath(
-            jnp.concatenate([moved[:3, None] + held[:, :1], toy.position], axis=1), corner, bent
-        )
+        along = jnp.concatenate([moved[:3, None] + held[:, :1], toy.position], axis=1)
+        way = StringPath(along, corner, bent)
         drift = step * jnp.concatenate([held_velocity[:, :1], free], axis=1)
         ahead = StringPath(way.points + drift, corner + step * held_velocity[:, 1:], bent)
         tension, leaving, arriving = string.tension(way, ahead, mobility, step)
@@ -449,12 +430,13 @@ class CupAndBall(eqx.Module):
         wrench = jnp.sum(jnp.concatenate([forces, cross(places, forces)]), axis=1)
         wrench = wrench - jnp.concatenate([jnp.zeros(3), moment])
         left = 1.0 - step * self.ball.spin_decay
+        inertia = 0.4 * self.ball.mass * self.ball.radius**2  # [kg m^2]
         state = CupAndBallState(
             position=toy.position + step * velocity,
             velocity=velocity,
-            spin=left * toy.spin + step / self.ball.inertia * moment,
+            spin=left * toy.spin + step / inertia * moment,
             tension=tension[-1],
-            caught=jnp.any(bend.over_rim | jnp.pad(on_string.gap[0] < self.contact.radius, (0, 1))),
+            caught=jnp.any(over_rim | jnp.pad(on_string.gap[0] < self.contact.radius, (0, 1))),
         )
         return state, wrench
 
@@ -513,9 +495,8 @@ def cup_and_ball(seed: int) -> CupAndBall:
         friction=0.2 * rough,  # [A]
         radius=string_radius,
     )
-    return CupAndBall(
-        Cup(**cup, **tube), String(**string), BallContact(**ball), StringContact(**contact)
-    )
+    holder, ends = Cup(**cup, **tube), BallContact(**ball)
+    return CupAndBall(holder, String(**string), ends, StringContact(**contact))
 
 
 def _arrays(**values: Any) -> dict[str, Array]:

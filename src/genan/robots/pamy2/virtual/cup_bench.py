@@ -1,6 +1,4 @@
-"""``CupBench``: the virtual PAMY2 with a cup, a string and a ball; the world that plays the real
-ball-in-a-cup.
-"""
+"""``CupBench``: the virtual PAMY2 with cup, string and ball, which plays the real ball-in-a-cup."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -26,11 +24,8 @@ from genan.robots.pamy2.virtual.robot import (
 )
 from genan.robots.pamy2.virtual.tracking import Point, Vicon
 
-#: The robot hangs for this long before its first trial [ticks]; in between the ball is stilled.
-_SETTLE = (1500, 500, 500)
-#: Speed of the ball in x and in y with which a trial begins, one standard deviation [m/s]: nobody
-#: stills a ball quite.
-_RESTLESS = 0.01
+_SETTLE = (1500, 500, 500)  # Before the first trial [ticks]; in between the ball is stilled.
+_RESTLESS = 0.01  # Nobody stills a ball quite: its speed in x and in y, standard deviation [m/s].
 
 
 class CupOutcome(Enum):
@@ -52,10 +47,8 @@ class Wrapping:
     """
 
     pull: float = 0.25  # The string carries at least this share of the ball's weight,
-    short: float = 0.90
-    """the ball is nearer to where the string is tied than this share of its length,"""
-    lasting: float = 0.2
-    """for so long in all [s], the string touching forearm or rim all the while."""
+    short: float = 0.90  # the ball is nearer to where it is tied than this share of its length,
+    lasting: float = 0.2  # for this long in all [s], the string on forearm or rim all the while.
 
 
 class CupBench(VirtualPamy2Cup):
@@ -71,8 +64,7 @@ class CupBench(VirtualPamy2Cup):
     def reset(self, trial: int = 0) -> None:
         """Put the arm back to hang at its rest controls, the ball below the cup.
 
-        In trial 0 the ball hangs still; in others it swings by a millimetre or two, each its own
-        way.
+        In trial 0 the ball hangs still; in each other it swings by a millimetre or two of its own.
         """
         if trial < 0:
             raise SettingError(f"Trials are counted from 0, got trial {trial}.")
@@ -103,7 +95,9 @@ class CupBench(VirtualPamy2Cup):
 
     def push(self, torque: Joints) -> None:
         """Refused: with string and ball on it, this arm cannot be pushed."""
-        raise SettingError("The arm with a ball cannot be pushed; push a VirtualPamy2 instead.")
+        raise SettingError(
+            "The arm with cup, string and ball cannot be pushed; a VirtualPamy2 can."
+        )
 
     def ball_for_evaluation_only(self) -> tuple[Point, Point]:
         """True position [m] and velocity [m/s] of the ball in the robot's base frame."""

@@ -37,6 +37,7 @@ from genan.robots.pamy2.virtual.tracking import Cameras, Point
 # Vectors as triples of plain floats: for a single ball quicker than arrays of three.
 
 Triple = tuple[float, float, float]
+Offsets = Float[np.ndarray, "4 3"]  # Joint origins, each in the frame of the link before [m].
 
 _STILL, _UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
 
@@ -53,6 +54,10 @@ def _scaled(s: float, a: Triple) -> Triple:
     return s * a[0], s * a[1], s * a[2]
 
 
+def _ahead(a: Triple, s: float, b: Triple) -> Triple:
+    return a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2]
+
+
 def _dot(a: Triple, b: Triple) -> float:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
@@ -66,7 +71,7 @@ def _unit(a: Triple) -> Triple:
 
 
 def _mixed(a: Triple, b: Triple, part: float) -> Triple:
-    return _plus(a, _scaled(part, _minus(b, a)))
+    return _ahead(a, part, _minus(b, a))
 
 
 STEP = 0.0005  # Longest step of the flight [s].
@@ -91,8 +96,7 @@ class BallPhysics:
     drag: float = 0.388  # C_D [C].
     lift_slope: float = 2.26  # C_L per spin ratio S, of a ball that spins slowly [C].
     lift_saturation: float = 8.0
-    """How much less a quick spin lifts: C_L S stays below slope / saturation [A]; the slope above
-    was fitted to it."""
+    """C_L S of a quick spin stays below slope / saturation [A]; the slope was fitted to it."""
     spin_decay: float = 0.05  # Share of the spin that the air takes in a second [1/s] [A].
 
     @cached_property
@@ -115,31 +119,17 @@ class BallPhysics:
 
     def flown(self, ball: BallState, h: float) -> BallState:
         """The ball ``h`` [s] later, if it meets nothing on its way: one step of Runge and Kutta."""
-        (px, py, pz), (vx, vy, vz), (wx, wy, wz) = ball
+        p, v, w = ball
         # The spin changes so little that its value halfway serves the step.
-        middle = 1.0 - 0.5 * h * self.spin_decay
-        spin = (wx * middle, wy * middle, wz * middle)
+        spin = _scaled(1.0 - 0.5 * h * self.spin_decay, w)
         turning = self.radius * (spin[0] ** 2 + spin[1] ** 2 + spin[2] ** 2) ** 0.5
-        half, push = 0.5 * h, self.acceleration
-        ax, ay, az = push((vx, vy, vz), spin, turning)
-        bx, by, bz = push((vx + half * ax, vy + half * ay, vz + half * az), spin, turning)
-        cx, cy, cz = push((vx + half * bx, vy + half * by, vz + half * bz), spin, turning)
-        dx, dy, dz = push((vx + h * cx, vy + h * cy, vz + h * cz), spin, turning)
-        sixth, square = h / 6.0, h * h / 6.0
-        left = 1.0 - h * self.spin_decay
-        return BallState(
-            (
-                px + h * vx + square * (ax + bx + cx),
-                py + h * vy + square * (ay + by + cy),
-                pz + h * vz + square * (az + bz + cz),
-            ),
-            (
-                vx + sixth * (ax + 2.0 * bx + 2.0 * cx + dx),
-                vy + sixth * (ay + 2.0 * by + 2.0 * cy + dy),
-                vz + sixth * (az + 2.0 * bz + 2.0 * cz + dz),
-            ),
-            (wx * left, wy * left, wz * left),
-        )
+        a = self.acceleration(v, spin, turning)
+        b = self.acceleration(_ahead(v, 0.5 * h, a), spin, turning)
+        c = self.acceleration(_ahead(v, 0.5 * h, b), spin, turning)
+        d = self.acceleration(_ahead(v, h, c), spin, turning)
+        position = _ahead(_ahead(p, h, v), h * h / 6.0, _plus(_plus(a, b), c))
+        velocity = _ahead(v, h / 6.0, _plus(_ahead(_ahead(a, 2.0, b), 2.0, c), d))
+        return BallState(position, velocity, _scaled(1.0 - h * self.spin_decay, w))
 
     def energy(self, ball: BallState) -> float:
         """Energy of flight, spin and height above the floor [J]; the ball is a thin shell."""
@@ -181,9 +171,9 @@ def rebound(
     sliding = math.sqrt(_dot(slide, slide))
     push = (1.0 + restitution) * abs(coming)
     k = min(grip, friction * push / sliding) if sliding > 1e-9 else grip
-    change = _plus(_scaled(push, normal), _scaled(-k, slide))
-    turn = _scaled(1.5 * k / radius, _cross(normal, slide))
-    return BallState(ball.position, _plus(ball.velocity, change), _plus(ball.spin, turn))
+    velocity = _plus(ball.velocity, _ahead(_scaled(push, normal), -k, slide))
+    spin = _ahead(ball.spin, 1.5 * k / radius, _cross(normal, slide))
+    return BallState(ball.position, velocity, spin)
 
 
 class Obstacle(enum.Enum):
@@ -201,8 +191,7 @@ class Room:
     """
 
     base: Triple = (0.0, 0.0, 1.21)  # Origin of the arm's base, its axes along the world's [m] [R].
-    table: Triple = (0.4, 1.57, 0.775)
-    """Middle of the table's top; the net stands above it, along x [m] [R]."""
+    table: Triple = (0.4, 1.57, 0.775)  # Middle of its top; the net is above, along x [m] [R].
     half_width: float = 0.7625  # Of the table, along x [m] [R].
     half_length: float = 1.37  # Of the table, along y [m] [R].
     net_height: float = 0.1525  # Above the top [m]; the rules.
@@ -214,8 +203,7 @@ class Room:
     impact: float = 3.9  # Mean vertical speed of the impact [m/s] [C].
     restitution_spread: float = 0.012  # Standard deviation from bounce to bounce [C].
     tape_restitution: float = 0.4  # Of the net's upper edge [A].
-    net_speed: float = 0.08
-    """Part of its speed that the ball keeps when it runs into the net, backwards [A]."""
+    net_speed: float = 0.08  # Part of its speed that a ball in the net keeps, backwards [A].
     floor_restitution: float = 0.75  # [A]
 
     def step(
@@ -241,8 +229,7 @@ class Room:
             if off is not None:
                 return off, Obstacle.NET
         if after.position[2] < physics.radius and after.velocity[2] < 0.0:
-            x, y, _ = after.position
-            lying = after._replace(position=(x, y, physics.radius))
+            lying = after._replace(position=(*after.position[:2], physics.radius))
             return self._off(physics, lying, self.floor_restitution), Obstacle.FLOOR
         return after, Obstacle.NOTHING
 
@@ -274,9 +261,6 @@ class Room:
         return rebound(ball, (0.0, aside / apart, above / apart), _STILL, **tape)
 
 
-Rows = tuple[Triple, Triple, Triple]
-
-
 @dataclass(frozen=True)
 class RacketModel:
     """The racket and its spread. [R] lab's source, [D] from recorded hits, [A] assumed.
@@ -291,21 +275,20 @@ class RacketModel:
     half_thickness: float = 0.006  # Blade and rubbers [m] [A].
     reach: float = 0.361  # From the elbow to the middle of the blade [m] [R].
     reach_spread: float = 0.003  # Of that, between specimens [m] [A].
-    mount_spread: float = math.radians(0.5)
-    """How crooked the racket is screwed on, about each axis across its normal [rad] [A]."""
+    mount_spread: float = math.radians(0.5)  # How crooked it is, about both axes [rad] [A].
     restitution: float = 0.70  # Mean of the normal restitution [D].
     restitution_spread: float = 0.08  # From hit to hit [D].
     tangential: tuple[float, float] = (0.5, 0.9)
     """Least and most that is left of the speed along the face, without spin [D]."""
-    unevenness: float = math.radians(1.0)
-    """Tilt of the face where it is hit, about each axis across its normal [rad] [A]."""
+    unevenness: float = math.radians(1.0)  # Tilt of the face where it is hit [rad] [A].
 
 
 class Racket(NamedTuple):
     """Where the racket is, in the world frame."""
 
     position: Triple  # Middle of the blade [m].
-    axes: Rows  # Across the handle, normal of the face, along the handle: rows, each of length 1.
+    axes: tuple[Triple, Triple, Triple]
+    """Across the handle, normal of the face, along the handle: each of length 1."""
 
 
 class Hit(NamedTuple):
@@ -319,10 +302,7 @@ class Hit(NamedTuple):
 class Hand:
     """Forward kinematics of the true arm: z, y, y, z, and then the racket."""
 
-    def __init__(
-        self, offset: Float[np.ndarray, "4 3"], base: Triple, model: RacketModel, *, seed: int
-    ) -> None:
-        """``offset`` [m]: joint origins, each in the frame of the link before."""
+    def __init__(self, offset: Offsets, base: Triple, model: RacketModel, *, seed: int) -> None:
         drawn = np.random.default_rng([seed, 0x4ACE]).standard_normal(3)
         reach, *crooked = np.clip(drawn, -2.0, 2.0).tolist()
         self._offset, self._base = np.asarray(offset, float).tolist(), base
@@ -368,8 +348,8 @@ def gap(ball: Triple, racket: Racket, model: RacketModel, radius: float) -> tupl
     if far < 1e-9:
         return -radius - model.half_thickness, racket.axes[1]
     across, normal, along = racket.axes
-    off = _plus(_scaled(out * a / far, across), _scaled(n / far, normal))
-    return far - radius - model.half_thickness, _plus(off, _scaled(out * b / far, along))
+    off = _ahead(_scaled(out * a / far, across), n / far, normal)
+    return far - radius - model.half_thickness, _ahead(off, out * b / far, along)
 
 
 def struck(
@@ -387,7 +367,7 @@ def struck(
     arm = _minus(_minus(ball.position, _scaled(radius, normal)), now.position)
     surface = _minus(now.position, before.position)
     for axis, then in zip(now.axes, before.axes, strict=True):
-        surface = _plus(surface, _scaled(_dot(axis, arm), _minus(axis, then)))
+        surface = _ahead(surface, _dot(axis, arm), _minus(axis, then))
     surface = _scaled(1.0 / STEP, surface)
     tilted = _tilted(normal, now.axes[0], now.axes[2], hit.tilt)
     if _dot(_minus(ball.velocity, surface), tilted) >= 0.0:
@@ -404,7 +384,7 @@ def between(a: Racket, b: Racket, part: float) -> Racket:
 
 
 def _tilted(normal: Triple, across: Triple, along: Triple, tilt: tuple[float, float]) -> Triple:
-    return _unit(_plus(normal, _plus(_scaled(tilt[0], across), _scaled(tilt[1], along))))
+    return _unit(_plus(normal, _ahead(_scaled(tilt[0], across), tilt[1], along)))
 
 
 #: What a shot is drawn in: x, y, z where the ball is first seen [m], speed [m/s], azimuth and
@@ -453,15 +433,11 @@ class BallGun:
         level = speed * math.cos(elevation)
         sine, cosine = math.sin(azimuth), math.cos(azimuth)
         # Topspin turns about the level axis across the flight: the ball's upper side runs ahead.
-        return BallState(
-            (x, y, z),
-            (level * sine, -level * cosine, speed * math.sin(elevation)),
-            (top * cosine, top * sine, side),
-        )
+        velocity = (level * sine, -level * cosine, speed * math.sin(elevation))
+        return BallState((x, y, z), velocity, (top * cosine, top * sine, side))
 
 
-#: A ball that is nowhere to be judged after this time is given up [s]; none flies that long.
-_LONGEST = 5.0
+_LONGEST = 5.0  # A ball that is not judged by then is given up [s]; none flies that long.
 
 
 class RallyOutcome(enum.Enum):
@@ -480,20 +456,11 @@ class TennisBench(VirtualPamy2):
     The same seed, hours, trial and commands give the same flight to the last bit.
     """
 
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        hours: float = 0.0,
-        drift: float = 1.0,
-        gun: BallGun | None = None,
-        physics: BallPhysics | None = None,
-        room: Room | None = None,
-        racket: RacketModel | None = None,
-    ) -> None:
-        """Specimen ``seed`` after ``hours`` [h], as for ``VirtualPamy2``; the rest for studies."""
-        self.gun, self.physics = gun or BallGun(), physics or BallPhysics()
-        self.room, self.racket_model = room or Room(), racket or RacketModel()
+    #: For studies a subclass may have others.
+    gun, physics, room, racket_model = BallGun(), BallPhysics(), Room(), RacketModel()
+
+    def __init__(self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0) -> None:
+        """Specimen ``seed`` after ``hours`` [h], as for ``VirtualPamy2``."""
         offset = np.asarray(design().arm.offset)
         self._hand = Hand(offset, self.room.base, self.racket_model, seed=seed)
         super().__init__(seed=seed, hours=hours, drift=drift)
@@ -547,7 +514,6 @@ class TennisBench(VirtualPamy2):
 
     def finish(self) -> RallyOutcome:
         """Let the ball fly on until it is judged, the robot still and out of its path."""
-        self._launched()
         while self._outcome is None:
             self._step()
         return self._outcome

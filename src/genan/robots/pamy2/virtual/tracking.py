@@ -27,8 +27,7 @@ class TrackerModel:
     delay_jitter: float  # Standard deviation of the delay [s]; frames never overtake each other.
     noise: float  # Standard deviation of each axis, white [m].
     registration: float = 0.0
-    """Standard deviation of each axis of a constant error, drawn once for a seed: how well the
-    tracker's frame is known [m]."""
+    """Standard deviation of each axis of a constant error of the tracker's frame, by seed [m]."""
     reflection_rate: float = 0.0
     """Reflections that begin in a second [1/s]: for a while the position is off, the same way."""
     reflection_time: float = 0.02  # Mean length of one [s].
@@ -55,8 +54,7 @@ VICON = TrackerModel(
     hidden_gap_rate=10.0,  # the cup's wall stands between the ball and most of the cameras [A]
     hidden_gap_time=0.05,  # [A]
 )
-"""Markers on the ball of the cup. Rate and delay: the lab's recorded frames; the rest is
-assumed."""
+"""Markers on the ball of the cup. Rate and delay: the lab's recorded frames."""
 
 CAMERAS = TrackerModel(
     rate=179.0,  # [D]
@@ -70,17 +68,18 @@ CAMERAS = TrackerModel(
     gap_rate=0.4,  # [A]
     gap_time=0.02,  # [A]
 )
-"""Four colour cameras over the table. Rate and noise: recorded balls; the rest is assumed."""
+"""Four colour cameras over the table. Rate and noise: recorded balls."""
 
 
 class Tracker:
-    """Sees one ball. ``Vicon`` and ``Cameras`` are the two that there are."""
+    """Sees one ball, with the errors of its seed. ``Vicon`` and ``Cameras`` have models."""
 
-    def __init__(self, model: TrackerModel, *, seed: int = 0) -> None:
-        """A tracker whose errors are those of ``seed``."""
-        self.model, self.seed = model, seed
+    model: TrackerModel
+
+    def __init__(self, model: TrackerModel | None = None, *, seed: int = 0) -> None:
+        self.model, self.seed = self.model if model is None else model, seed
         drawn = np.random.default_rng([seed, 0x0FF5E7]).standard_normal(3)
-        self._offset = model.registration * drawn
+        self._offset = self.model.registration * drawn
         self.reset()
 
     def reset(self, trial: int = 0) -> None:
@@ -118,10 +117,8 @@ class Tracker:
 
     def measurements(self, now: float) -> list[Sighting]:
         """What has arrived until ``now`` [s] and was not handed out before, oldest first."""
-        found = []
-        while self._arriving and self._arriving[0][0] <= now:
-            found.append(self._arriving.popleft()[1])
-        return found
+        due = sum(arrival <= now for arrival, _ in self._arriving)  # none overtakes another
+        return [self._arriving.popleft()[1] for _ in range(due)]
 
     def _expose(self, time: float, position: Point, hidden: float) -> None:
         model, chance = self.model, self._chance
@@ -151,12 +148,10 @@ class Tracker:
 class Vicon(Tracker):
     """300 Hz, 6.9 ms late, below a millimetre but for reflections, at times blind."""
 
-    def __init__(self, *, seed: int = 0, model: TrackerModel = VICON) -> None:
-        super().__init__(model, seed=seed)
+    model = VICON
 
 
 class Cameras(Tracker):
     """179 Hz, 5 ms late, 1.5 mm of noise, at times something else or nothing."""
 
-    def __init__(self, *, seed: int = 0, model: TrackerModel = CAMERAS) -> None:
-        super().__init__(model, seed=seed)
+    model = CAMERAS
