@@ -23,10 +23,7 @@ from genan.robots.pamy2.virtual.tennis import (
     RallyOutcome,
     Room,
     TennisBench,
-    between,
-    gap,
     rebound,
-    struck,
 )
 
 pytestmark = pytest.mark.slow
@@ -182,17 +179,16 @@ PLAIN = Hit(0.7, 0.8, (0.0, 0.0))
 
 def test_a_still_racket_reflects_with_its_restitution():
     touching = BallState((0.61, MODEL.half_thickness + 0.0195, 1.28), (0.5, -3.0, 0.2), STILL)
-    after = struck(touching, FACE, FACE, PLAIN, MODEL, BALL.radius)
+    after = MODEL.struck(touching, FACE, FACE, PLAIN, BALL.radius)
     assert after is not None
     np.testing.assert_allclose(after.velocity, [0.8 * 0.5, 0.7 * 3.0, 0.8 * 0.2])
     assert after.position[1] == pytest.approx(MODEL.half_thickness + 0.02)
-    assert struck(after, FACE, FACE, PLAIN, MODEL, BALL.radius) is None  # it leaves
-    behind = struck(
+    assert MODEL.struck(after, FACE, FACE, PLAIN, BALL.radius) is None  # it leaves
+    behind = MODEL.struck(
         touching._replace(position=(0.61, -0.02, 1.28), velocity=(0.0, 2.0, 0.0)),
         FACE,
         FACE,
         PLAIN,
-        MODEL,
         BALL.radius,
     )
     assert behind is not None
@@ -202,25 +198,25 @@ def test_a_still_racket_reflects_with_its_restitution():
 def test_a_moving_racket_adds_its_speed_and_a_turning_one_that_of_the_point():
     ball = BallState((0.6, 0.02, 1.35), (0.0, -2.0, 0.0), STILL)
     before = FACE._replace(position=(0.6, -0.001, 1.3))
-    moved = struck(ball, before, FACE, PLAIN, MODEL, BALL.radius)
+    moved = MODEL.struck(ball, before, FACE, PLAIN, BALL.radius)
     assert moved is not None
     assert moved.velocity[1] == pytest.approx(2.0 + 0.7 * 4.0)
     angle = 2.0 * STEP  # 2 rad/s about x: the point 5 cm above the middle moves towards -y
     c, s = math.cos(angle), math.sin(angle)
     turning = Racket(FACE.position, ((1.0, 0.0, 0.0), (0.0, c, -s), (0.0, s, c)))
-    turned = struck(ball, turning, FACE, PLAIN, MODEL, BALL.radius)
+    turned = MODEL.struck(ball, turning, FACE, PLAIN, BALL.radius)
     assert turned is not None
     assert turned.velocity[1] == pytest.approx(-0.1 + 0.7 * 1.9, abs=2e-3)
 
 
 def test_the_rim_pushes_aside_and_beyond_it_there_is_nothing():
-    apart, normal = gap((0.6, 0.1, 1.3), FACE, MODEL, 0.02)
+    apart, normal = MODEL.gap((0.6, 0.1, 1.3), FACE, 0.02)
     assert apart == pytest.approx(0.1 - 0.02 - MODEL.half_thickness)
     assert normal == pytest.approx((0.0, 1.0, 0.0))
-    apart, normal = gap((0.6 + MODEL.half_width + 0.01, 0.01, 1.3), FACE, MODEL, 0.02)
+    apart, normal = MODEL.gap((0.6 + MODEL.half_width + 0.01, 0.01, 1.3), FACE, 0.02)
     assert apart < 0.0
     assert normal == pytest.approx((math.sqrt(0.5), math.sqrt(0.5), 0.0))
-    assert gap((0.6 + MODEL.half_width + 0.03, 0.0, 1.3), FACE, MODEL, 0.02)[0] > 0.0
+    assert MODEL.gap((0.6 + MODEL.half_width + 0.03, 0.0, 1.3), FACE, 0.02)[0] > 0.0
 
 
 def test_nothing_passes_through():
@@ -235,7 +231,7 @@ def test_nothing_passes_through():
             before = FACE._replace(position=(0.6, place, 1.3))
             place += racket_speed * STEP
             now = FACE._replace(position=(0.6, place, 1.3))
-            if struck(ball, before, now, PLAIN, MODEL, BALL.radius) is not None:
+            if MODEL.struck(ball, before, now, PLAIN, BALL.radius) is not None:
                 hit = True
                 break
         assert hit
@@ -263,7 +259,7 @@ def test_the_hand_is_where_the_drawing_says_up_to_its_assembly():
             np.array(real.axes) @ np.array(real.axes).T, np.eye(3), atol=1e-9
         )
         assert 0.0 < math.acos(np.dot(real.axes[1], racket.axes[1])) < math.radians(2.0)
-    half = between(FACE, FACE._replace(position=(0.6, 0.1, 1.3)), 0.5)
+    half = FACE.towards(FACE._replace(position=(0.6, 0.1, 1.3)), 0.5)
     assert half.position[1] == pytest.approx(0.05)
 
 

@@ -24,8 +24,7 @@ def _degrees(*values: float | int) -> tuple[float, ...]:
     return tuple(math.pi / 180.0 * value for value in values)
 
 
-#: Pose from which robots settle under the initial control.
-_Q_DROP = _degrees(0, 45, 45, 0)
+_Q_DROP = _degrees(0, 45, 45, 0)  # Pose from which robots settle under the initial control.
 
 REACHER = {
     "u_lower": (-0.5, -0.6, -0.6, -0.5),

@@ -14,22 +14,14 @@ import numpy as np
 from genan.deployment.interface import (
     Clock,
     ConnectionLostError,
-    Controls,
     Reading,
     RobotInterface,
     WallClock,
 )
 from genan.errors import SettingError
 from genan.robot import Robot
-from genan.robots.pamy2 import wire
-from genan.robots.pamy2.pressures import (
-    AUGUST_2024,
-    Muscles,
-    PressureLimits,
-    bar_from_control,
-    bar_from_counts,
-    counts_from_control,
-)
+from genan.robots.pamy2 import pressures, wire
+from genan.robots.pamy2.pressures import AUGUST_2024, Joints, Muscles, PressureLimits
 
 MOST_AT_ONCE = 256  # Telegrams taken in one reading; more than a socket's queue usually holds.
 PHASE = 0.35
@@ -55,7 +47,7 @@ class Pamy2Client(RobotInterface):
         self._reading: Reading | None = None
         self._last_heard = 0.0
 
-    def command(self, u: Controls) -> Controls:
+    def command(self, u: Joints) -> Joints:
         """Send the pressures of u for the coming period; returns u within its range.
 
         The pressures are whole counts: u to within 0.00014 (joint 1) to 0.0005 (joint 2). What is
@@ -64,12 +56,12 @@ class Pamy2Client(RobotInterface):
         """
         if not np.isfinite(u).all():
             raise SettingError(f"Controls must be finite numbers, got {u}; nothing was sent.")
-        sent: Controls = np.minimum(np.maximum(u, self._low), self._high)
+        sent: Joints = np.minimum(np.maximum(u, self._low), self._high)
         self._send_controls(sent)
         return sent
 
     @abstractmethod
-    def _send_controls(self, u: Controls) -> None: ...
+    def _send_controls(self, u: Joints) -> None: ...
 
 
 class Pamy2Udp(Pamy2Client):
@@ -114,20 +106,18 @@ class Pamy2Udp(Pamy2Client):
         """
         if not 0.0 < lost_after < timeout:
             raise SettingError(
-                "The connection must count as lost later than at once and sooner than connecting "
-                f"gives up, got lost_after {lost_after:g} s and timeout {timeout:g} s."
+                "A connection is lost later than at once and before connecting gives up, got "
+                f"lost_after {lost_after:g} s and timeout {timeout:g} s."
             )
         super().__init__(robot, lost_after, limits, clock)
         self._host, self._port, self._timeout = host, port, timeout
         self._rise, self._farewell, self._wiring = rise, farewell, wiring
         self._socket: socket.socket | None = None
         self._address: wire.Address = ("", 0)
-        self._counter = 0
         self._counts: Counter[str] = Counter()
         self._order = wire.TelegramOrder(bits=32)
-        self._here = 0.0
-        self._robot_us = 0
-        self._pressure = self._rest = bar_from_control(self.robot.u_rest, limits)
+        self._here, self._robot_us, self._counter = 0.0, 0, 0
+        self._pressure = self._rest = pressures.bar_from_control(self.robot.u_rest, limits)
 
     @property
     def statistics(self) -> Mapping[str, int]:
@@ -209,11 +199,9 @@ class Pamy2Udp(Pamy2Client):
         if verdict == "restarted":
             self._counts["robot started again"] += 1
         self._last_heard = now
-        self._reading = Reading(
-            self._robot_us / 1e6,
-            self._wiring.q_from_wire(state.angle),
-            {"pressure": state.pressure, "speed": self._wiring.speed_from_wire(state.speed)},
-        )
+        q, speed = self._wiring.q_from_wire(state.angle), self._wiring.speed_from_wire(state.speed)
+        extra = {"pressure": state.pressure, "speed": speed}
+        self._reading = Reading(self._robot_us / 1e6, q, extra)
         return "accepted"
 
     def _call(self) -> None:
@@ -260,8 +248,8 @@ class Pamy2Udp(Pamy2Client):
         for data, sender in wire.waiting(self._opened(), MOST_AT_ONCE):
             self.receive(data, sender)
 
-    def _send_controls(self, u: Controls) -> None:
-        self._send(bar_from_control(u, self._limits))
+    def _send_controls(self, u: Joints) -> None:
+        self._send(pressures.bar_from_control(u, self._limits))
 
     def _send(self, pressure: Muscles, *, connection: int = wire.CONNECTED) -> None:
         opened = self._opened()
@@ -333,7 +321,7 @@ class O80Robot(Pamy2Client):
         if self._reading is None or time != self._reading.time:
             counts = np.array(seen.get_observed_pressures(), dtype=float).ravel()
             speed = np.array(seen.get_velocities(), dtype=float)
-            extra = {"pressure": bar_from_counts(counts), "speed": speed}
+            extra = {"pressure": pressures.bar_from_counts(counts), "speed": speed}
             self._reading = Reading(time, np.array(seen.get_positions(), dtype=float), extra)
             self._last_heard = now
         elif now - self._last_heard > self._lost_after:
@@ -344,9 +332,9 @@ class O80Robot(Pamy2Client):
         """Let go of the back-end, which keeps the last pressures until it is ended itself."""
         self._front_end = None
 
-    def _send_controls(self, u: Controls) -> None:
+    def _send_controls(self, u: Joints) -> None:
         front_end, o80 = self._attached(), self._o80
-        counts = counts_from_control(u, self._limits).astype(int).tolist()
+        counts = pressures.counts_from_control(u, self._limits).astype(int).tolist()
         within = o80.Duration_us.microseconds(round(1e6 * self.robot.dt))
         front_end.add_command(counts[0::2], counts[1::2], within, o80.Mode.OVERWRITE)
         front_end.pulse()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Samples = Float[np.ndarray, " samples"]
 Frequencies = Float[np.ndarray, " lines"]  # [Hz].
 Response = Complex[np.ndarray, " lines"]
+Spectrum = tuple[Frequencies, Response]
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,7 @@ class TransferFunction:
         return resonance * np.exp(-2.0 * np.pi * s * self.delay)
 
 
-def frequency_response(
-    d: Samples, q: Samples, *, dt: float, period: float
-) -> tuple[Frequencies, Response]:
+def frequency_response(d: Samples, q: Samples, *, dt: float, period: float) -> Spectrum:
     """Frequencies excited in d and the response Q/D there, over whole periods."""
     periods, rest = divmod(len(d), round(period / dt))
     if periods < 1 or rest:
@@ -85,13 +84,10 @@ def fit_transfer_function(frequency: Frequencies, response: Response) -> Transfe
         difference = (model.response(frequency) - sign * response) / scale
         return np.concatenate([difference.real, difference.imag])
 
-    low = np.log([1e-3 * scale, 0.05, 0.01, 1e-4])
-    high = np.log([1e2 * scale, 50.0, 10.0, 0.2])
+    low, high = [1e-3 * scale, 0.05, 0.01, 1e-4], [1e2 * scale, 50.0, 10.0, 0.2]
+    bounds = np.log(low), np.log(high)
     starts = itertools.product([abs(at_rest)], (0.7, 1.3, 3.0), (0.3, 0.9), (0.01, 0.04))
-    fits = [
-        least_squares(residual, np.clip(np.log(start), low, high), bounds=(low, high))
-        for start in starts
-    ]
+    fits = [least_squares(residual, np.clip(np.log(x), *bounds), bounds=bounds) for x in starts]
     best = min(fits, key=lambda fit: float(fit.cost))
     gain, f0, zeta, delay = (float(x) for x in np.exp(best.x))
     unexplained = float(np.sum(best.fun**2) / np.sum(np.abs(response / scale) ** 2))
@@ -118,8 +114,7 @@ ANCHOR = np.array([[20500.0, 16000.0, 13850.0, 17000.0], [20500.0, 15500.0, 1385
 AMPLITUDE = np.array([1500.0, 1000.0, 1500.0, 1500.0])
 
 TOLERANCE = 0.10
-"""The lab's table has one or two figures per joint; their spread is widened by this fraction at
-both ends."""
+"""The lab's one or two figures per joint: their spread is widened by this fraction at both ends."""
 
 QUANTITIES = {
     "natural_frequency": (1.0, ".2f", ".2f", ""),
@@ -130,7 +125,6 @@ QUANTITIES = {
 """What is compared: scale, format in the table, format in a sentence and unit there."""
 
 DELAYS = (0.010, 0.040)  # Span of the delays in the lab's table [s].
-
 _PERIOD, _PERIODS = 10.0, 3  # Of the multisine [s], the first for the transient.
 _RAMP, _HOLD = 2.0, 2.0  # To the anchor pressures, and at them [s].
 
@@ -155,6 +149,24 @@ class Experiment:
     def resonant(self) -> bool:
         """Whether the fitted mode lies within the excited band; beyond it, it is only a shape."""
         return self.model.natural_frequency <= self.highest
+
+    def outside(self) -> list[str]:
+        """What is outside the real robot's spread, in words."""
+        where = f"joint {self.joint + 1}, 0-{self.highest:g} Hz"
+        if not self.resonant:
+            return [
+                f"{where}: no resonance within the band (the second-order fit runs to "
+                f"{self.model.natural_frequency:.1f} Hz, damping {self.model.damping:.2g}), so "
+                "natural frequency, damping and delay cannot be read from it."
+            ]
+        sentences = []
+        for quantity, (scale, _, form, unit) in QUANTITIES.items():
+            if not self.within(quantity):
+                numbers = abs(getattr(self.model, quantity)), *spread(self.joint, quantity)
+                value, low, high = (f"{scale * number:{form}}" for number in numbers)
+                name = quantity.replace("_", " ")
+                sentences.append(f"{where}: {name} {value}{unit} is not in {low} to {high}{unit}.")
+        return sentences
 
 
 @dataclass(frozen=True)
@@ -182,8 +194,7 @@ class HysteresisLoop:
 
 
 def spread(joint: int, quantity: str) -> tuple[float, float]:
-    """Span of a quantity over the real robot's identifications, with ``TOLERANCE``; of a delay that
-    over all joints."""
+    """Span over the real robot's identifications, with ``TOLERANCE``; of all joints' delays."""
     if quantity == "delay":
         return DELAYS
     values = [abs(getattr(real, quantity)) for (of, _), real in REAL.items() if of == joint]
@@ -236,26 +247,6 @@ class Identification:
 
     def lines(self) -> list["str | Table"]:
         """The table, what it means, and what is outside the real robot's spread."""
-        widths = [f"joint {loop.joint + 1}: {np.degrees(loop.width):.1f}" for loop in self.loops]
-        return [
-            self._table(),
-            "Natural frequency [Hz], gain [deg per 1000 counts of differential pressure], delay "
-            "[ms]; in brackets the real PAMY2, same experiment. * outside the spread of its "
-            "identifications (and 10 %).",
-            *(f"  {sentence}" for e in self.experiments for sentence in _outside(e)),
-            f"Hysteresis loop of a slow sweep of +-0.3 in u, widest [deg]: {', '.join(widths)}",
-        ]
-
-    def save_figures(self, folder: Path) -> tuple[Path, Path]:
-        """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder``."""
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = folder / "frequency-response.png", folder / "hysteresis.png"
-        with style():
-            response_figure(self.experiments).savefig(paths[0])
-            hysteresis_figure(self.loops).savefig(paths[1])
-        return paths
-
-    def _table(self) -> "Table":
         from rich.table import Table
 
         columns = ("joint", "band", "frequency", "damping", "gain", "delay", "fit")
@@ -267,27 +258,24 @@ class Identification:
                 known = f"{ours:{form}}" if e.resonant or quantity == "gain" else "none"
                 cells.append(f"{known}{'' if e.within(quantity) else '*'} ({real:{form}})")
             table.add_row(*cells, f"{e.model.fit:.2f}")
-        return table
-
-
-def _outside(e: Experiment) -> list[str]:
-    """What is outside the real robot's spread, in words."""
-    where = f"joint {e.joint + 1}, 0-{e.highest:g} Hz"
-    if not e.resonant:
+        widths = [f"joint {loop.joint + 1}: {np.degrees(loop.width):.1f}" for loop in self.loops]
         return [
-            f"{where}: no resonance within the band (the second-order fit runs to "
-            f"{e.model.natural_frequency:.1f} Hz, damping {e.model.damping:.2g}), so natural "
-            "frequency, damping and delay cannot be read from it."
+            table,
+            "Natural frequency [Hz], gain [deg per 1000 counts of differential pressure], delay "
+            "[ms]; in brackets the real PAMY2, same experiment. * outside the spread of its "
+            "identifications (and 10 %).",
+            *(f"  {sentence}" for e in self.experiments for sentence in e.outside()),
+            f"Hysteresis loop of a slow sweep of +-0.3 in u, widest [deg]: {', '.join(widths)}",
         ]
-    sentences = []
-    for quantity, (scale, _, form, unit) in QUANTITIES.items():
-        if not e.within(quantity):
-            low, high = (scale * bound for bound in spread(e.joint, quantity))
-            found = f"{quantity.replace('_', ' ')} {scale * abs(getattr(e.model, quantity)):{form}}"
-            sentences.append(
-                f"{where}: {found}{unit} is not in {low:{form}} to {high:{form}}{unit}."
-            )
-    return sentences
+
+    def save_figures(self, folder: Path) -> tuple[Path, Path]:
+        """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = folder / "frequency-response.png", folder / "hysteresis.png"
+        with style():
+            response_figure(self.experiments).savefig(paths[0])
+            hysteresis_figure(self.loops).savefig(paths[1])
+        return paths
 
 
 def identify(robot: VirtualPamy2, *, seed: int = 0) -> Identification:
@@ -316,10 +304,8 @@ def response_figure(experiments: Sequence[Experiment]) -> "Figure":
         phase.set(xlabel="frequency [Hz]", yticks=np.arange(-360, 1, 90))
     axes[0, 0].set_ylabel("gain [deg per 1000 counts]")
     axes[1, 0].set_ylabel("phase [deg]")
-    figure.suptitle(
-        "Response of the joint angle to differential pressure: dots measured, lines second order "
-        "with delay"
-    )
+    drawn = "dots measured, lines second order with delay"
+    figure.suptitle(f"Response of the joint angle to differential pressure: {drawn}")
     return figure
 
 

@@ -10,12 +10,12 @@ that falls silent finds the robot on its way to rest.
 
 import gc
 import json
-import socket
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import AF_INET, SOCK_DGRAM, socket
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -35,8 +35,7 @@ class ServerLog:
 
     def __init__(self, path: Path | None, clock: Clock) -> None:
         """Write to ``path``, replacing it; None keeps the events in memory only."""
-        self.events: list[dict[str, Any]] = []
-        """The events, where they are not written to a file."""
+        self.events: list[dict[str, Any]] = []  # Where they are not written to a file.
         self.clock, self._began = clock, clock.now()
         try:
             self._file = None if path is None else path.open("w", encoding="utf-8")
@@ -94,33 +93,23 @@ class ServerSettings:
     def __post_init__(self) -> None:
         check_numbers(self, {"be a positive number": "watchdog ramp release rate late"})
         if self.release < self.watchdog:
-            raise SettingError(
-                f"A client must not lose the robot ({self.release:g} s) before the watchdog acts "
-                f"({self.watchdog:g} s)."
-            )
+            late = f"({self.release:g} s) before the watchdog acts ({self.watchdog:g} s)"
+            raise SettingError(f"A client must not lose the robot {late}.")
 
 
 class UdpServer:
     """Serves one robot to one client at a time."""
 
     def __init__(
-        self,
-        plant: Plant,
-        rest: Muscles,
-        port: socket.socket,
-        log: ServerLog,
-        settings: ServerSettings,
+        self, plant: Plant, rest: Muscles, port: socket, log: ServerLog, settings: ServerSettings
     ) -> None:
         """``rest`` [bar]: pressures at which the plant rests; ``port`` is by ``listen``."""
         self._plant, self._rest, self._settings = plant, np.clip(rest, *HARD_LIMITS), settings
         self._socket, self._log, self._clock = port, log, log.clock
         name = port.getsockname()
-        self.address: wire.Address = (str(name[0]), int(name[1]))
-        """Where it listens."""
-        self.counts: Counter[str] = Counter()
-        """Datagrams by what became of them."""
-        self.pressure: Muscles = self._rest.copy()
-        """Commanded to the plant in the last period [bar]."""
+        self.address: wire.Address = (str(name[0]), int(name[1]))  # Where it listens.
+        self.counts: Counter[str] = Counter()  # Datagrams by what became of them.
+        self.pressure: Muscles = self._rest.copy()  # Commanded in the last period [bar].
         self._wanted = self._rest.copy()
         self._answer = wire.TelegramWriter(plant.dt, settings.wiring)
         self._order = wire.TelegramOrder(bits=16)
@@ -191,7 +180,8 @@ class UdpServer:
         if self._order.take(command.counter, now=now) == "old":
             return "old or twice"
         if leaving:
-            self._let_go("left")
+            self._client = None
+            self._log.write("left", address=list(sender))
             self._begin_ramp("ramp")
             return "accepted"
         if self._client is None:
@@ -212,17 +202,13 @@ class UdpServer:
         if silence > self._settings.watchdog and not self._silent:
             self._begin_ramp("watchdog", silence=silence)
         if silence > self._settings.release:
-            self._let_go("released")
+            self._log.write("released", address=list(self._client))
+            self._client = None
 
     def _begin_ramp(self, why: str, **details: float) -> None:
         self._silent, self._wanted = True, self._rest
         self._ramp = (self._clock.now(), self.pressure.copy())
         self._log.write(why, **details)
-
-    def _let_go(self, how: str) -> None:
-        assert self._client is not None
-        self._log.write(how, address=list(self._client))
-        self._client = None
 
     def _target(self, now: float, step: float) -> Muscles:
         """Pressures to go to [bar], by at most ``step``."""
@@ -251,11 +237,11 @@ class UdpServer:
             self._clock.wait_until(due)
 
 
-def listen(host: str = "127.0.0.1", port: int = 4700) -> socket.socket:
+def listen(host: str = "127.0.0.1", port: int = 4700) -> socket:
     """A socket that listens on a UDP port; 0 picks a free one."""
     if not 0 <= port < 65536:
         raise SettingError(f"A port is a number from 1 to 65535, or 0 for a free one, not {port}.")
-    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    opened = socket(AF_INET, SOCK_DGRAM)
     try:
         opened.bind((host, port))
         opened.setblocking(False)

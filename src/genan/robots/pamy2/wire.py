@@ -58,12 +58,9 @@ class CommandTelegram(NamedTuple):
     """Asked for [bar]: agonist and antagonist of joint 1, of joint 2, and so on."""
 
 
-def pack_command(
-    counter: int, time: int, pressure: Muscles, *, connection: int = CONNECTED
-) -> bytes:
+def pack_command(counter: int, time: int, bar: Muscles, *, connection: int = CONNECTED) -> bytes:
     """The telegram to the robot; ``counter`` and ``time`` [us] are taken modulo their size."""
-    p = pressure.tolist()
-    joints = [x for i in range(0, MUSCLES, 2) for x in (0.0, 0.0, p[i], 0.0, p[i + 1])]
+    joints = [x for p, r in bar.reshape(-1, 2).tolist() for x in (0.0, 0.0, p, 0.0, r)]
     words = counter & 0xFFFF, connection, PRESSURE_CONTROL, 0, time & WORD
     return _COMMAND.pack(*words, *joints)
 
@@ -103,8 +100,7 @@ FROM_ROBOT = np.dtype(
         *_fields("<u4", "system_errors io_errors"),
     ]
 )
-"""The telegram from the robot, field by field; times in us, angles in deg, speeds in deg/s,
-pressures in bar."""
+"""The telegram from the robot; times in us, angles in deg, speeds in deg/s, pressures in bar."""
 FROM_ROBOT_BYTES = FROM_ROBOT.itemsize
 
 #: The same as plain numbers, which is quicker to read: each joint has eight from number 33 on.
@@ -141,8 +137,7 @@ def unpack_state(data: bytes) -> RobotTelegram | TelegramFault:
 
 
 def waiting(opened: socket.socket, most: int) -> Iterator[tuple[bytes, Address]]:
-    """Datagrams that have come, and their senders; no more than ``most``, or a flood would hold the
-    loop."""
+    """Datagrams that have come, and senders; at most ``most``, or a flood would hold the loop."""
     for _ in range(most):
         try:
             data, sender = opened.recvfrom(LARGEST)
@@ -243,11 +238,8 @@ LAB = Wiring(
 STRAIGHT = Wiring(zero=(0.0, 0.0, 0.0, 0.0), sense=(1, 1, 1, 1), crossed=(False,) * 4)
 
 ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
-"""Angle of one count of the encoders [deg], by the parts list (poles of the ring, counts to a
-pole); not confirmed."""
-SPEED_PERIODS = 5
-"""The speed is the difference of angles over this many periods; how the real controller reckons it
-is not known."""
+"""Angle of an encoder's count [deg], by the parts list (poles, counts to a pole); not confirmed."""
+SPEED_PERIODS = 5  # The speed is a difference over these; how the real robot has it is not known.
 
 
 class TelegramWriter:

@@ -21,7 +21,9 @@ Joints = Float[Array, "4"]
 Vector = Float[Array, "3"]
 Twist = Float[Array, "6"]  # Of a translation and a rotation; or force and moment.
 Points = Float[Array, "3 *points"]
+Nodes = Float[Array, "3 points"]
 Pieces = Float[Array, "3 pieces"]
+Masses = Float[Array, "6 points"]  # Symmetric matrices: xx, yy, zz, xy, xz, yz.
 PerPiece = Float[Array, " pieces"]
 Which = Bool[Array, " pieces"]
 
@@ -68,13 +70,10 @@ class Cup(eqx.Module):
         beside_bottom = jnp.maximum(beside_wall, 0.0)
         y, z = point[1] / radius, (point[2] - self.reach) / radius
         # From the nearest point of each thing's middle.
-        offset = jnp.stack(
-            [
-                jnp.stack([point[0], -over_wall, -over_bottom]),
-                jnp.stack([point[1], beside_wall * y, beside_bottom * y]),
-                jnp.stack([along, beside_wall * z, beside_bottom * z]),
-            ]
-        )
+        x_away = jnp.stack([point[0], -over_wall, -over_bottom])
+        y_away = jnp.stack([point[1], beside_wall * y, beside_bottom * y])
+        z_away = jnp.stack([along, beside_wall * z, beside_bottom * z])
+        offset = jnp.stack([x_away, y_away, z_away])
         over = jnp.stack([along, over_wall, over_bottom])
         beside = jnp.stack([jnp.sqrt(point[0] ** 2 + point[1] ** 2), beside_wall, beside_bottom])
         distance = jnp.sqrt(beside**2 + over**2 + _TINY**2)
@@ -101,16 +100,14 @@ class Cup(eqx.Module):
         radius, height = self.half_plane(point)
         over = away_r * (radius - self.radius) + away_z * (height - level)
         rounding = self.half_wall + thickness
-        # Deeper than half a cup, it is the bottom that is crossed and not the rim; inside there is
-        # no lower edge.
+        # Deeper than half a cup the bottom is crossed, not the rim; inside is no lower edge.
         outside = [(r > self.radius) | (z < self.half_wall) for r, z in ((r0, z0), (r1, z1))]
         bent = crosses & (over < rounding) & (over > -0.5 * self.height)
         bent = bent & jnp.stack([jnp.ones_like(outside[0]), outside[0] & outside[1]])
         scale = (self.radius + away_r * rounding) / radius
         upwards = self.underside - (level + away_z * rounding)
-        corner = jnp.stack(
-            [upwards + 0.0 * scale, scale * point[1], self.reach + scale * (point[2] - self.reach)]
-        )
+        across = self.reach + scale * (point[2] - self.reach)
+        corner = jnp.stack([upwards + 0.0 * scale, scale * point[1], across])
         return bent[0], bent[0] | bent[1], jnp.where(bent[0], corner[:, 0], corner[:, 1])
 
 
@@ -121,7 +118,7 @@ _NEARLY = 1e-4  # A piece this little slack may come to pull within the step [m]
 class StringPath(NamedTuple):
     """The way of a string: from point to point, over corners where pieces are bent."""
 
-    points: Float[Array, "3 points"]  # From the end that is tied to the ball's centre [m].
+    points: Nodes  # From the end that is tied to the ball's centre [m].
     corner: Pieces  # Of the pieces that are bent [m].
     bent: Which
 
@@ -156,8 +153,7 @@ class String(eqx.Module):
     def tension(
         self, way: StringPath, ahead: StringPath, mobility: Float[Array, "6 pieces"], step: float
     ) -> tuple[PerPiece, Pieces, Pieces]:
-        """Tensions [N] over the coming ``step`` [s], and the directions in which the pieces leave
-        and arrive.
+        """Tensions [N] over the coming ``step`` [s], and directions of pieces that leave, arrive.
 
         ``way`` is where the string is, ``ahead`` where it would be without tension; ``mobility``
         [1/kg] is how readily each point after the first yields.
@@ -186,7 +182,7 @@ class String(eqx.Module):
             pulls = jnp.where(pulls, tension, left) > 0.0
         return jnp.maximum(tension, 0.0), leaving, arriving
 
-    def stiffened(self, velocity: Float[Array, "3 points"]) -> Float[Array, "3 points"]:
+    def stiffened(self, velocity: Nodes) -> Nodes:
         """Force [N] of the friction in bends that come and go; a straight string has none."""
         bend = velocity[:, 2:] - 2.0 * velocity[:, 1:-1] + velocity[:, :-2]
         bend = jnp.pad(bend, ((0, 0), (2, 2)))
@@ -194,9 +190,7 @@ class String(eqx.Module):
 
 
 # Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a stiff pad,
-# implicitly.
-#
-# Velocities are relative to the body that is touched.
+# implicitly. Velocities are relative to the body that is touched.
 
 _CREEP = 0.005  # Below this speed dry friction is viscous [m/s].
 
@@ -222,8 +216,7 @@ class BallContact(eqx.Module):
         push = jnp.where(depth > 0.0, pressing, 0.0)
         lever = -self.radius * touch.normal
         sliding = velocity[:, None] + approach * touch.normal + cross(spin, lever)
-        # At most what stops the sliding of a solid ball (2/7 of its mass resist) in about two
-        # steps.
+        # At most what stops a solid ball's sliding (2/7 of its mass resist) in about two steps.
         limit = self.mass / (7.0 * step)
         grip = self.friction * push / jnp.sqrt(dot(sliding, sliding) + _CREEP**2)
         rub = -jnp.minimum(grip, limit) * sliding
@@ -257,9 +250,7 @@ class StringContact(eqx.Module):
     friction: Scalar  # Coefficient of dry friction.
     radius: Scalar  # Of the string [m].
 
-    def laid(
-        self, touch: Proximity, velocity: Float[Array, "3 points"], step: float
-    ) -> tuple[Float[Array, "6 points"], Float[Array, "3 points"]]:
+    def laid(self, touch: Proximity, velocity: Nodes, step: float) -> tuple[Masses, Nodes]:
         """What holds the string at each point: ``resistance`` [kg] and ``push`` [N s].
 
         Over one ``step`` [s], with velocities relative to the body::
@@ -283,9 +274,7 @@ class StringContact(eqx.Module):
 
 
 STEPS = 4  # Steps of the toy in one substep of the arm.
-
-#: The unit matrix as xx, yy, zz, xy, xz, yz.
-_IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])
+_IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])  # As xx, yy, zz, xy, xz, yz.
 
 
 class CupAndBallState(eqx.Module):
@@ -329,30 +318,21 @@ class CupAndBall(eqx.Module):
         return CupAndBallState(position, still, jnp.zeros(3), load[-1], free)
 
     def advanced(
-        self,
-        arm: RigidArm,
-        q: Joints,
-        qd: Joints,
-        qd_next: Joints,
-        state: CupAndBallState,
-        h: float,
+        self, arm: RigidArm, q: Joints, qd: Joints, free: Joints, state: CupAndBallState, h: float
     ) -> tuple[Joints, Joints, CupAndBallState]:
         """Angles [rad], velocities [rad/s] and toy after ``h`` [s].
 
-        ``qd`` and ``qd_next`` are the arm's velocities before and after if nothing pulled at it.
+        ``qd`` and ``free`` are the arm's velocities before, and after if nothing pulled at it.
         """
-        step, mean = h / STEPS, 0.5 * (qd + qd_next)
+        step, mean = h / STEPS, 0.5 * (qd + free)
         middle = q + 0.5 * h * mean
         forearm = Forearm.at(arm, middle)
         axes, jacobian = forearm.axes, forearm.jacobian
         response = applied(arm.mobility(middle), jacobian.T)
         down = -GRAVITY * axes[:, 2]
-        in_axes = dataclasses.replace(
-            state,
-            position=applied(axes, state.position - forearm.origin[:, None]),
-            velocity=applied(axes, state.velocity),
-            spin=applied(axes, state.spin),
-        )
+        position = applied(axes, state.position - forearm.origin[:, None])
+        velocity, spin = applied(axes, state.velocity), applied(axes, state.spin)
+        in_axes = dataclasses.replace(state, position=position, velocity=velocity, spin=spin)
 
         def one(_: Array | int, carry: _Carry) -> _Carry:
             turned, change, toy = carry
@@ -362,19 +342,15 @@ class CupAndBall(eqx.Module):
             return turned + step * (mean + change), change, toy
 
         turned, change, end = jax.lax.fori_loop(0, STEPS, one, (q - middle, jnp.zeros(4), in_axes))
-        out = dataclasses.replace(
-            end,
-            position=forearm.origin[:, None] + applied(axes.T, end.position),
-            velocity=applied(axes.T, end.velocity),
-            spin=applied(axes.T, end.spin),
-        )
-        return middle + turned, qd_next + change, out
+        position = forearm.origin[:, None] + applied(axes.T, end.position)
+        velocity, spin = applied(axes.T, end.velocity), applied(axes.T, end.spin)
+        out = dataclasses.replace(end, position=position, velocity=velocity, spin=spin)
+        return middle + turned, free + change, out
 
     def _step(
         self, moved: Twist, moving: Twist, down: Vector, toy: CupAndBallState, step: float
     ) -> tuple[CupAndBallState, Twist]:
-        """The toy after one ``step`` [s], and force and moment [N, N m] on the forearm's origin
-        meanwhile.
+        """The toy after a ``step`` [s], and force and moment [N, N m] on the forearm's origin.
 
         All in the axes of the forearm in the middle of the substep. The forearm is ``moved`` from
         there by a translation [m] and a small rotation [rad], ``moving`` at their rates.
@@ -448,8 +424,7 @@ AIR_DENSITY = 1.2  # kg/m^3
 
 
 def cup_and_ball(seed: int) -> CupAndBall:
-    """Cup, string and ball of the specimen with serial number ``seed``, each a little off the
-    drawing.
+    """Cup, string and ball of specimen ``seed``, each a little off the drawing.
 
     Tags as in ``parameters``. The cup, the ball's size and mass and the string's length are as
     drawn in ``pamy2-cup``; what is marked [A] is deliberately not what the simulation of the task
@@ -495,8 +470,8 @@ def cup_and_ball(seed: int) -> CupAndBall:
         friction=0.2 * rough,  # [A]
         radius=string_radius,
     )
-    holder, ends = Cup(**cup, **tube), BallContact(**ball)
-    return CupAndBall(holder, String(**string), ends, StringContact(**contact))
+    made = Cup(**cup, **tube), String(**string), BallContact(**ball), StringContact(**contact)
+    return CupAndBall(*made)
 
 
 def _arrays(**values: Any) -> dict[str, Array]:

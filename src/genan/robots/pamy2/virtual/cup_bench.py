@@ -39,8 +39,7 @@ class CupOutcome(Enum):
 
 @dataclass(frozen=True)
 class Wrapping:
-    """When the string counts as wrapped: a taut string that touches nothing is straight, so one
-    that is short is bent.
+    """When the string counts as wrapped: one that is taut and short is bent over something.
 
     The underside's edge does not count: a string that lies on it is free again when the cup is held
     upright.
@@ -68,10 +67,8 @@ class CupBench(VirtualPamy2Cup):
         """
         if trial < 0:
             raise SettingError(f"Trials are counted from 0, got trial {trial}.")
-        self.was_in_cup = False
-        """Whether the ball was in the cup at any tick of this trial."""
-        self.time_in_cup = 0.0
-        """For how long in all the ball was in the cup in this trial [s]."""
+        self.was_in_cup = False  # Whether the ball was in the cup at any tick of this trial.
+        self.time_in_cup = 0.0  # For how long in all the ball was in the cup in this trial [s].
         self._time_bent = 0.0
         with on_the_bench():
             self._state = self._resting
@@ -95,9 +92,7 @@ class CupBench(VirtualPamy2Cup):
 
     def push(self, torque: Joints) -> None:
         """Refused: with string and ball on it, this arm cannot be pushed."""
-        raise SettingError(
-            "The arm with cup, string and ball cannot be pushed; a VirtualPamy2 can."
-        )
+        raise SettingError("A cup with string and ball cannot be pushed; push a VirtualPamy2.")
 
     def ball_for_evaluation_only(self) -> tuple[Point, Point]:
         """True position [m] and velocity [m/s] of the ball in the robot's base frame."""
@@ -163,13 +158,10 @@ def _hung(parameters: Parameters, state: PamyState) -> PamyState:
 
 @jax.jit
 def _advance(
-    parameters: Parameters,
-    state: PamyState,
-    command: Float[Array, "8"],
-    ticks: Int[Array, ""] | int,
+    parameters: Parameters, state: PamyState, sent: Float[Array, "8"], ticks: Int[Array, ""] | int
 ) -> tuple[PamyState, Float[Array, "14"]]:
     """One command for some ticks; as their number is no constant, one program serves all."""
-    state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
+    state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, sent), state)
     return state, _observe(parameters, state)
 
 

@@ -70,10 +70,6 @@ def _unit(a: Triple) -> Triple:
     return _scaled(1.0 / math.sqrt(_dot(a, a)), a)
 
 
-def _mixed(a: Triple, b: Triple, part: float) -> Triple:
-    return _ahead(a, part, _minus(b, a))
-
-
 STEP = 0.0005  # Longest step of the flight [s].
 
 
@@ -105,17 +101,12 @@ class BallPhysics:
 
     def acceleration(self, velocity: Triple, spin: Triple, turning: float) -> Triple:
         """Of the ball in the air [m/s^2]; ``turning``: the speed of its surface [m/s]."""
-        vx, vy, vz = velocity
-        wx, wy, wz = spin
-        speed = (vx * vx + vy * vy + vz * vz) ** 0.5
+        speed = _dot(velocity, velocity) ** 0.5
         drag = self._air * self.drag * speed
         slower = speed + self.lift_saturation * turning + 1e-12
         lift = self._air * self.lift_slope * self.radius * speed / slower
-        return (
-            lift * (wy * vz - wz * vy) - drag * vx,
-            lift * (wz * vx - wx * vz) - drag * vy,
-            lift * (wx * vy - wy * vx) - drag * vz - self.gravity,
-        )
+        x, y, z = _ahead(_scaled(lift, _cross(spin, velocity)), -drag, velocity)
+        return x, y, z - self.gravity
 
     def flown(self, ball: BallState, h: float) -> BallState:
         """The ball ``h`` [s] later, if it meets nothing on its way: one step of Runge and Kutta."""
@@ -261,6 +252,28 @@ class Room:
         return rebound(ball, (0.0, aside / apart, above / apart), _STILL, **tape)
 
 
+class Racket(NamedTuple):
+    """Where the racket is, in the world frame."""
+
+    position: Triple  # Middle of the blade [m].
+    axes: tuple[Triple, Triple, Triple]
+    """Across the handle, normal of the face, along the handle: each of length 1."""
+
+    def towards(self, other: "Racket", part: float) -> "Racket":
+        """The racket at ``part`` (0 to 1) of the way to ``other``, a tick later."""
+        pairs = zip((self.position, *self.axes), (other.position, *other.axes), strict=True)
+        position, across, normal, along = (_ahead(a, part, _minus(b, a)) for a, b in pairs)
+        return Racket(position, (_unit(across), _unit(normal), _unit(along)))
+
+
+class Hit(NamedTuple):
+    """What is particular about one hit."""
+
+    restitution: float
+    tangential: float
+    tilt: tuple[float, float]  # Of the normal across and along the handle [rad].
+
+
 @dataclass(frozen=True)
 class RacketModel:
     """The racket and its spread. [R] lab's source, [D] from recorded hits, [A] assumed.
@@ -282,21 +295,49 @@ class RacketModel:
     """Least and most that is left of the speed along the face, without spin [D]."""
     unevenness: float = math.radians(1.0)  # Tilt of the face where it is hit [rad] [A].
 
+    def drawn_hit(self, chance: np.random.Generator) -> Hit:
+        """What the next hit will be like."""
+        more, across, along = chance.standard_normal(3).tolist()
+        restitution = self.restitution + self.restitution_spread * min(max(more, -2.5), 2.5)
+        tilt = (self.unevenness * across, self.unevenness * along)
+        return Hit(restitution, float(chance.uniform(*self.tangential)), tilt)
 
-class Racket(NamedTuple):
-    """Where the racket is, in the world frame."""
+    def gap(self, ball: Triple, racket: Racket, radius: float) -> tuple[float, Triple]:
+        """Distance of ball and racket [m], negative where they overlap; direction to the ball."""
+        from_middle = _minus(ball, racket.position)
+        a, n, b = (_dot(axis, from_middle) for axis in racket.axes)
+        beyond = math.sqrt((a / self.half_width) ** 2 + (b / self.half_length) ** 2)
+        # Outside of the ellipse: from the rim, where the line to the middle crosses it.
+        out = 0.0 if beyond <= 1.0 else 1.0 - 1.0 / beyond
+        far = math.sqrt((out * a) ** 2 + n**2 + (out * b) ** 2)
+        if far < 1e-9:
+            return -radius - self.half_thickness, racket.axes[1]
+        across, normal, along = racket.axes
+        off = _ahead(_scaled(out * a / far, across), n / far, normal)
+        return far - radius - self.half_thickness, _ahead(off, out * b / far, along)
 
-    position: Triple  # Middle of the blade [m].
-    axes: tuple[Triple, Triple, Triple]
-    """Across the handle, normal of the face, along the handle: each of length 1."""
+    def struck(
+        self, ball: BallState, before: Racket, now: Racket, hit: Hit, radius: float
+    ) -> BallState | None:
+        """The ball off the racket, if they overlap and come nearer; None if not.
 
-
-class Hit(NamedTuple):
-    """What is particular about one hit."""
-
-    restitution: float
-    tangential: float
-    tilt: tuple[float, float]  # Of the normal across and along the handle [rad].
+        The racket came from ``before`` to ``now`` in a ``STEP``; the ball is put where it touches.
+        """
+        apart, normal = self.gap(ball.position, now, radius)
+        if apart > 0.0:
+            return None
+        # The touching point moves with the middle of the racket and turns with its axes.
+        arm = _minus(_minus(ball.position, _scaled(radius, normal)), now.position)
+        surface = _minus(now.position, before.position)
+        for axis, then in zip(now.axes, before.axes, strict=True):
+            surface = _ahead(surface, _dot(axis, arm), _minus(axis, then))
+        surface = _scaled(1.0 / STEP, surface)
+        tilted = _tilted(normal, now.axes[0], now.axes[2], hit.tilt)
+        if _dot(_minus(ball.velocity, surface), tilted) >= 0.0:
+            return None
+        touching = ball._replace(position=_minus(ball.position, _scaled(apart, normal)))
+        rub = {"restitution": hit.restitution, "grip": 1.0 - hit.tangential}
+        return rebound(touching, tilted, surface, radius=radius, **rub)
 
 
 class Hand:
@@ -314,8 +355,7 @@ class Hand:
         q1, q2, q3, q4 = q.tolist()
         c1, s1, c4, s4 = math.cos(q1), math.sin(q1), math.cos(q4), math.sin(q4)
         c2, s2, c3, s3 = math.cos(q2), math.sin(q2), math.cos(q2 + q3), math.sin(q2 + q3)
-        # Link 1 turns about z, links 2 and 3 about its y axis; the frames' rows below are in the
-        # arm's upright plane.
+        # Link 1 turns about z, links 2 and 3 about its y axis; rows are in the arm's upright plane.
         (ax, ay, az), (bx, by, bz), (ex, ey, ez), (fx, fy, fz) = self._offset
         x = bx + c2 * ex + s2 * ez + c3 * fx + s3 * (fz + self._reach)
         y = by + ey + fy
@@ -327,60 +367,6 @@ class Hand:
         across = _unit(_minus(across, _scaled(_dot(across, normal), normal)))
         turn = lambda w: (c1 * w[0] - s1 * w[1], s1 * w[0] + c1 * w[1], w[2])
         return Racket(position, (turn(across), turn(normal), turn(_cross(across, normal))))
-
-
-def drawn_hit(model: RacketModel, chance: np.random.Generator) -> Hit:
-    """What the next hit will be like."""
-    more, across, along = chance.standard_normal(3).tolist()
-    restitution = model.restitution + model.restitution_spread * min(max(more, -2.5), 2.5)
-    tilt = (model.unevenness * across, model.unevenness * along)
-    return Hit(restitution, float(chance.uniform(*model.tangential)), tilt)
-
-
-def gap(ball: Triple, racket: Racket, model: RacketModel, radius: float) -> tuple[float, Triple]:
-    """Distance of ball and racket [m], negative where they overlap; direction to the ball."""
-    from_middle = _minus(ball, racket.position)
-    a, n, b = (_dot(axis, from_middle) for axis in racket.axes)
-    beyond = math.sqrt((a / model.half_width) ** 2 + (b / model.half_length) ** 2)
-    # Outside of the ellipse: from the rim, where the line to the middle crosses it.
-    out = 0.0 if beyond <= 1.0 else 1.0 - 1.0 / beyond
-    far = math.sqrt((out * a) ** 2 + n**2 + (out * b) ** 2)
-    if far < 1e-9:
-        return -radius - model.half_thickness, racket.axes[1]
-    across, normal, along = racket.axes
-    off = _ahead(_scaled(out * a / far, across), n / far, normal)
-    return far - radius - model.half_thickness, _ahead(off, out * b / far, along)
-
-
-def struck(
-    ball: BallState, before: Racket, now: Racket, hit: Hit, model: RacketModel, radius: float
-) -> BallState | None:
-    """The ball off the racket, if they overlap and come nearer; None if not.
-
-    The racket came from ``before`` to where it is ``now`` in a ``STEP``. The ball is put back to
-    where it touches.
-    """
-    apart, normal = gap(ball.position, now, model, radius)
-    if apart > 0.0:
-        return None
-    # The touching point moves with the middle of the racket and turns with its axes.
-    arm = _minus(_minus(ball.position, _scaled(radius, normal)), now.position)
-    surface = _minus(now.position, before.position)
-    for axis, then in zip(now.axes, before.axes, strict=True):
-        surface = _ahead(surface, _dot(axis, arm), _minus(axis, then))
-    surface = _scaled(1.0 / STEP, surface)
-    tilted = _tilted(normal, now.axes[0], now.axes[2], hit.tilt)
-    if _dot(_minus(ball.velocity, surface), tilted) >= 0.0:
-        return None
-    touching = ball._replace(position=_minus(ball.position, _scaled(apart, normal)))
-    rub = {"restitution": hit.restitution, "grip": 1.0 - hit.tangential}
-    return rebound(touching, tilted, surface, radius=radius, **rub)
-
-
-def between(a: Racket, b: Racket, part: float) -> Racket:
-    """The racket at ``part`` (0 to 1) of the way from ``a`` to ``b``, which are a tick apart."""
-    axes = [_unit(_mixed(u, v, part)) for u, v in zip(a.axes, b.axes, strict=True)]
-    return Racket(_mixed(a.position, b.position, part), (axes[0], axes[1], axes[2]))
 
 
 def _tilted(normal: Triple, across: Triple, along: Triple, tilt: tuple[float, float]) -> Triple:
@@ -405,8 +391,7 @@ class BallGun:
     mean: tuple[float, ...] = (0.4636, 2.9513, 1.3729, 4.7128, 0.0510, 0.5012, 44.1, 4.4)
     """Of ``QUANTITIES``; azimuth is from -y towards +x."""
     spread: tuple[float, ...] = (0.0093, 0.0164, 0.0181, 0.1279, 0.0240, 0.0220, 6.0, 5.0)
-    """Standard deviations between balls. Those of the spins are less than the fit's, which contain
-    its noise."""
+    """Standard deviations between balls; of the spins less than the fit's, which contain noise."""
     correlation: tuple[tuple[float, ...], ...] = (
         (1.00, 0.11, -0.13, 0.02, 0.57, -0.07, 0.25, 0.30),
         (0.11, 1.00, -0.62, -0.04, 0.20, 0.26, 0.16, 0.02),
@@ -482,7 +467,7 @@ class TennisBench(VirtualPamy2):
         self._ball = self.gun.shot(trial)
         self._chance = np.random.default_rng([0x417, self.seed, trial])
         self._luck = float(np.random.default_rng([0xB0C, trial]).standard_normal())
-        self._next_hit = drawn_hit(self.racket_model, self._chance)
+        self._next_hit = self.racket_model.drawn_hit(self._chance)
         self._outcome = self._landing = None
         self._steps, self.hit = 0, False
 
@@ -493,7 +478,7 @@ class TennisBench(VirtualPamy2):
         if self._ball is not None:
             last, steps = before, round(self.dt / STEP)
             for k in range(1, steps + 1):
-                now = between(before, self._racket, k / steps)
+                now = before.towards(self._racket, k / steps)
                 self._step((last, now))
                 last = now
         return sent
@@ -550,9 +535,9 @@ class TennisBench(VirtualPamy2):
         self._steps += 1
         if rackets is not None:
             model, radius = self.racket_model, self.physics.radius
-            off = struck(ball, *rackets, self._next_hit, model, radius)
+            off = model.struck(ball, *rackets, self._next_hit, radius)
             if off is not None:
-                ball, self.hit, self._next_hit = off, True, drawn_hit(model, self._chance)
+                ball, self.hit, self._next_hit = off, True, model.drawn_hit(self._chance)
         self._ball = ball
         if self._outcome is None:
             self._judge(old, ball, touch)

@@ -26,18 +26,15 @@ class TrackerModel:
     delay: float  # From the exposure until the measurement can be read, on average [s].
     delay_jitter: float  # Standard deviation of the delay [s]; frames never overtake each other.
     noise: float  # Standard deviation of each axis, white [m].
-    registration: float = 0.0
-    """Standard deviation of each axis of a constant error of the tracker's frame, by seed [m]."""
-    reflection_rate: float = 0.0
-    """Reflections that begin in a second [1/s]: for a while the position is off, the same way."""
+    registration: float = 0.0  # Of each axis of a constant error of its frame, by seed [m].
+    reflection_rate: float = 0.0  # Reflections that begin in a second [1/s]: it is off for a while.
     reflection_time: float = 0.02  # Mean length of one [s].
     reflection_size: float = 0.0  # Standard deviation of its error, each axis [m].
     outlier_rate: float = 0.0  # Share of the frames that show something else than the ball.
     outlier_size: float = 0.3  # How far away such a thing is, each axis, standard deviation [m].
     gap_rate: float = 0.0  # Gaps that begin in a second [1/s].
     gap_time: float = 0.02  # Mean length of one [s].
-    hidden_gap_rate: float = 0.0
-    """The same when the ball is wholly hidden [1/s]; in between, in proportion."""
+    hidden_gap_rate: float = 0.0  # Of a ball wholly hidden [1/s]; in between, in proportion.
     hidden_gap_time: float = 0.02  # [s]
 
 
@@ -92,8 +89,7 @@ class Tracker:
         self._arriving: deque[tuple[float, Sighting]] = deque()
 
     def see(self, time: float, position: Point, *, hidden: float = 0.0) -> None:
-        """The ball is at ``position`` [m] at ``time`` [s]; ``hidden`` (0 to 1) is how much of the
-        view is blocked.
+        """The ball is at ``position`` [m] at ``time`` [s], its view blocked by ``hidden`` (0 to 1).
 
         Between two calls the ball is taken to have moved straight.
         """
@@ -105,10 +101,8 @@ class Tracker:
         else:
             before, there = self._last
             if time <= before:
-                raise SettingError(
-                    f"Time must go on from one sighting to the next; got {time:g} s after "
-                    f"{before:g} s (reset the tracker for a new ball)."
-                )
+                came = f"got {time:g} s after {before:g} s (reset the tracker for a new ball)"
+                raise SettingError(f"Time must go on from one sighting to the next; {came}.")
             while self._next <= time:
                 part = (self._next - before) / (time - before)
                 self._expose(self._next, there + part * (here - there), hidden)
