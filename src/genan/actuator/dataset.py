@@ -241,22 +241,17 @@ def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
     return whole, [path.resolve() for path in paths]
 
 
-@dataclass(frozen=True, eq=False)
-class FoldUnit:
-    """What is never divided: a recording, or a stretch of one where there are too few."""
-
-    name: str
-    rows: tuple[SomeRows, ...]  # Rows to learn from or to be judged at, in runs without a gap.
+Runs = tuple[SomeRows, ...]  # Rows to learn from or to be judged at, each without a gap.
 
 
-Folds = tuple[tuple[FoldUnit, ...], ...]
-
-
-def folds(data: Trajectories, history: History, *, count: int, steps: int) -> tuple[Folds, bool]:
-    """The units of each of ``count`` folds (or fewer), of equal activity (mean square change of
+def folds(
+    data: Trajectories, history: History, *, count: int, steps: int
+) -> tuple[tuple[Runs, ...], bool]:
+    """The runs of each of ``count`` folds (or fewer), of equal activity (mean square change of
     position per sample, relative to the usual one); and whether recordings had to be cut.
 
-    A sample needs a history before it and ``steps`` rows after it. Recordings under the same
+    A sample needs a history before it and ``steps`` rows after it. A recording is never divided,
+    and those under the same
     commands, repeated or with another setting of the robot, are one unit: left out one by one, each
     would be judged by a model that has seen its like. Fewer than three are cut into stretches, with
     a gap as long as a history between them.
@@ -266,25 +261,23 @@ def folds(data: Trajectories, history: History, *, count: int, steps: int) -> tu
     for name, rows in zip(data.recordings, rows_of_each, strict=True):
         if len(rows):
             runs.setdefault(name, []).append(rows)
-    names, whole = list(runs), [FoldUnit(name, tuple(rows)) for name, rows in runs.items()]
-    units = [
-        FoldUnit(" and ".join(names[k] for k in some), sum((whole[k].rows for k in some), ()))
-        for some in same_commands(data, [unit.rows[0] for unit in whole])
-    ]
+    whole: list[Runs] = [tuple(rows) for rows in runs.values()]
+    alike = same_commands(data, [parts[0] for parts in whole])
+    units = [sum((whole[k] for k in some), ()) for some in alike]
     if len(units) < FEWEST_WHOLE:
         units = whole
     cut = len(units) < FEWEST_WHOLE
     if cut:
         units, gap = [], max(history.reach, 1) + steps
         total = sum(len(rows) for parts in runs.values() for rows in parts)
-        for name, parts in runs.items():
+        for parts in whole:
             # Phases and parts of one stretch of time must stay together, so every run is cut at the
             # same shares.
             pieces = max(1, round(2 * count * sum(map(len, parts)) / max(1, total)))
             stretches = zip(*(np.array_split(rows, pieces) for rows in parts), strict=True)
             for k, stretch in enumerate(stretches):
                 kept = tuple(rows[gap if k else 0 :] for rows in stretch if len(rows) > gap)
-                units += [FoldUnit(f"{name}, part {k + 1}", kept)] if kept else []
+                units += [kept] if kept else []
         if len(units) < 2:
             raise DataError(
                 f"Cross-validation needs at least 2 recordings, or one of more than {4 * gap} "
@@ -293,10 +286,10 @@ def folds(data: Trajectories, history: History, *, count: int, steps: int) -> tu
     q = data.q
     usual = np.diff(q, axis=0).std(axis=0)
     usual = np.where(usual > 0.0, usual, 1.0)
-    places = (np.concatenate(unit.rows).astype(np.int64) for unit in units)
+    places = (np.concatenate(unit).astype(np.int64) for unit in units)
     activity = [float((((q[at] - q[at - 1]) / usual) ** 2).mean()) for at in places]
     parts_of_folds = assign_folds(activity, min(count, len(units)))
-    return tuple(tuple(units[k] for k in part) for part in parts_of_folds), cut
+    return tuple(sum((units[k] for k in part), ()) for part in parts_of_folds), cut
 
 
 def same_commands(data: Trajectories, runs: Sequence[SomeRows]) -> list[list[int]]:
@@ -322,11 +315,6 @@ def same_commands(data: Trajectories, runs: Sequence[SomeRows]) -> list[list[int
         else:
             seen.append((mine, [number]))
     return [members for _, members in seen]
-
-
-def rows_of_fold(fold: Sequence[FoldUnit]) -> Rows:
-    """All rows of a fold."""
-    return np.concatenate([rows for unit in fold for rows in unit.rows])
 
 
 def assign_folds(activities: Sequence[float], count: int) -> list[list[int]]:
@@ -415,9 +403,9 @@ class Dataset:
     samples: Samples
     history: History  # What the networks see, with the terms that the data give.
     parts: tuple[SomeRows, ...]
-    """Rows to learn from and rows to select by; or, with folds, the rows of each fold."""
-    folded: bool  # Whether ``parts`` are folds, of which each network leaves out another.
-    units: Folds  # With folds, the recordings of each; else nothing.
+    """Rows to learn from and rows to select by; or those of each fold, of which each network leaves
+    out another."""
+    runs: tuple[Runs, ...]  # Of each fold; without folds, nothing.
     cut: bool  # Whether the recordings were too few and had to be cut to be folds.
     validation_trajectories: Numbers
     """Which trajectories were held out, counted from 0; with folds: all, each by some network."""
@@ -429,11 +417,11 @@ class Dataset:
     @property
     def train_rows(self) -> Rows:
         """Rows that some network learns from."""
-        return np.concatenate(self.parts) if self.folded else self.parts[0]
+        return np.concatenate(self.parts) if self.runs else self.parts[0]
 
     def left_out(self, member: int) -> int:
         """The part that a member does not learn from."""
-        return member % len(self.parts) if self.folded else 1
+        return member % len(self.parts) if self.runs else 1
 
     def learnt(self, member: int) -> list[int]:
         """The parts that a member learns from."""
@@ -476,13 +464,13 @@ def gather(
         terms = shared.once(given, lambda: friction_terms(shared.trajectories, train, history))
         history = replace(history, terms=terms)
     rows = usable_rows(lengths, history, rollout=settings.steps)
-    units: Folds = ()
+    runs: tuple[Runs, ...] = ()
     cut, folded = False, settings.folds is not None
     if settings.folds is None:
         parts = tuple(np.concatenate([rows[k] for k in part]) for part in (train, held_out))
     else:
-        units, cut = folds(trajectories, history, count=settings.folds, steps=settings.steps)
-        parts = tuple(map(rows_of_fold, units))
+        runs, cut = folds(trajectories, history, count=settings.folds, steps=settings.steps)
+        parts = tuple(map(np.concatenate, runs))
     learnt = np.concatenate(parts) if folded else parts[0]
     bounds, starts = ((np.minimum, np.min), (np.maximum, np.max)), trajectories.offsets[:-1]
     q_seen, u_seen = (
@@ -540,7 +528,7 @@ def gather(
         scaling = shared.once(key, lambda: scale_samples(samples, learnt, history))
     else:
         scaling = start.scaling
-    split_up = parts, folded, units, cut, held_out
+    split_up = parts, runs, cut, held_out
     return Dataset(channels, samples, history, *split_up, q_seen, u_seen, scaling, origin)
 
 

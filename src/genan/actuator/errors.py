@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from genan.actuator.dataset import Dataset, padded_blocks, rows_of_fold
+from genan.actuator.dataset import Dataset, padded_blocks
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.training import rollout
 from genan.data import Trajectories, split
@@ -290,12 +290,12 @@ class HeldOutSamples:
     @classmethod
     def of(cls, dataset: Dataset, trajectories: Trajectories, *, lead: int) -> "HeldOutSamples":
         """Samples with ``lead`` rows of their run before them, for models of any history."""
-        runs = [len(rows) for fold in dataset.units for unit in fold for rows in unit.rows]
+        runs = [len(run) for fold in dataset.runs for run in fold]
         steps = max(1, min(round(HORIZON / dataset.channels.dt), int(np.median(runs)) - lead - 1))
         rows: list[SomeRows] = []
         starts: list[SomeRows] = []
-        for fold in dataset.units:
-            inner = [run[lead:] for unit in fold for run in unit.rows if len(run) > lead]
+        for fold in dataset.runs:
+            inner = [run[lead:] for run in fold if len(run) > lead]
             found = [run[: max(0, len(run) - steps + 1) : steps] for run in inner]
             for kept, some, most in ((rows, inner, MOST_ROWS), (starts, found, MOST_STARTS)):
                 whole = np.concatenate(some or [np.zeros(0)]).astype(np.int64)
@@ -333,8 +333,8 @@ class HeldOutSamples:
         data, count, known = self.trajectories, len(dataset.parts), self.trajectories.recordings
         models = {one.name: [one] * count for one in (STANDING_STILL, CONSTANT_VELOCITY)}
         try:
-            for fold in () if dataset.cut else dataset.units:
-                rows = rows_of_fold(fold).astype(np.int64)
+            for fold in () if dataset.cut else dataset.runs:
+                rows = np.concatenate(fold).astype(np.int64)
                 seen = {known[k] for k in np.searchsorted(data.offsets, rows, side="right") - 1}
                 others = [k for k, name in enumerate(known) if name not in seen]
                 models.setdefault(ARX, []).append(fit_arx(data.select(others)))

@@ -88,7 +88,7 @@ class Reference:
 
         def known(some: Columns) -> "Reference":
             points, ranges = _summary(some, matters)
-            return cls(digest_of(ensemble), points, *ranges, matters, levels)
+            return cls(digest_of(ensemble), points, *ranges, relevance=matters, levels=levels)
 
         apart, order = [], []
         for part in (fold == k for k in range(int(fold.max()) + 1)):

@@ -424,7 +424,7 @@ def prepare_training(settings: FitSettings, data: Dataset, dynamics: Dynamics) -
         errors = multi_step_scale(samples, rows, dynamics, steps=settings.steps)
         loss = MultiStepLoss(model, errors, dynamics)
     train, held, counts = rows, data.parts[1], None
-    if data.folded:  # rows of each member, shorter lists filled up by repeating
+    if data.runs:  # rows of each member, shorter lists filled up by repeating
         parts, members = data.parts, range(settings.members)
         learnt = [np.concatenate([parts[p] for p in data.learnt(k)]) for k in members]
         own = [parts[data.left_out(k)] for k in members]
