@@ -51,8 +51,8 @@ def uses(kind: str, history: History, nq: int, nu: int) -> Used:
     used[:samples] = np.concatenate([q, u])
     of_servos = gains | {k for servo in terms.servos for k in (servo.goal, *servo.switches)}
     crossed, squared = terms.factors
-    own = [parametric and control not in of_servos for control, _ in crossed]
-    own += [parametric and not of_servos & {*pair} for pair in squared]
+    own = [parametric and control not in of_servos for control in crossed[0]]
+    own += [parametric and not of_servos & {*pair} for pair in zip(*squared, strict=True)]
     first = samples + sum(map(len, terms.friction)) + 2 * len(terms.turning) ** 2
     used[first : first + len(own)] = own
     return used

@@ -208,7 +208,7 @@ class _Symbol:
         return self._made(self.shape, "Neg")
 
     def __getitem__(self, keys: tuple[Any, ...]) -> "_Symbol":
-        """``[..., a, b]``: numbers, lists, slices and None, for the last axes."""
+        """``[..., a, b]``: numbers, arrays, slices and None, for the last axes."""
         value, axis = self, len(self.shape) - sum(key is not None for key in keys[1:])
         for key in keys[1:]:
             before, after = value.shape[:axis], value.shape[axis + 1 :]
@@ -219,7 +219,7 @@ class _Symbol:
                 at = np.array(key % value.shape[axis])
                 value = value._made((*before, *after), "Gather", at, axis=axis)
                 continue
-            elif key != slice(None):
+            elif not isinstance(key, slice) or key != slice(None):
                 at = np.arange(value.shape[axis])[key]
                 value = value._made((*before, len(at), *after), "Gather", at, axis=axis)
             axis += 1

@@ -416,7 +416,7 @@ def choose_model(
     lead = max(one.settings.history.reach for one in linear)
     judged: list[Candidate] = []
     ensembles: dict[str, Ensemble] = {}
-    tried = list(linear)
+    tried = [*linear]
     for number, candidate in enumerate(tried, 1):  # grows when the linear ones are done
         observer.candidate(candidate.name, number, len(tried))
         fitting, ensemble = _fit_candidate(candidate, data, robot, folder, observer)
@@ -469,9 +469,7 @@ def _fit_candidate(
         return fitting, kept or fitting.run(observer)
     except FitInterruptedError:
         safe = f"; what was finished is safe in {out}" if out is not None else ""
-        raise FitInterruptedError(
-            f"stopped{safe}, and the same command continues from there."
-        ) from None
+        raise FitInterruptedError(f"stopped{safe}; the same command continues from there.") from None
 
 
 def chosen_fields(settings: FitSettings) -> list[str]:

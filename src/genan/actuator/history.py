@@ -18,7 +18,6 @@ holds against weight and drive for as long as a joint does not move.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -92,11 +91,10 @@ class Terms:
         return bool(self.friction or self.turning or self.products or self.servos or self.standing)
 
     @property
-    def factors(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Control and joint of each product of the two, and both of each of two controls."""
+    def factors(self) -> tuple[Any, Any]:
+        """Controls and joints of the products of the two, and both of those of two controls."""
         nq, nu = self.products or (0, 0)
-        pairs = combinations_with_replacement(range(nu), 2)
-        return list(product(range(nu), range(nq))), list(pairs)
+        return np.indices((nu, nq)).reshape(2, -1), np.triu_indices(nu)
 
     def features(self, q_history: Any, u_history: Any, xp: Any) -> list[Any]:
         """The inputs, as arrays [..., k] to be put one behind the other, by ``xp``."""
@@ -108,12 +106,10 @@ class Terms:
         if self.turning:
             angle = q[..., list(self.turning)]
             waves = xp.sin(angle), xp.cos(angle)
-            first, second = (k.tolist() for k in np.triu_indices(len(self.turning), 1))
+            first, second = np.triu_indices(len(self.turning), 1)
             parts += [*waves, *(a[..., first] * b[..., second] for a in waves for b in waves)]
         if self.products:
-            (controls, joints), (one, other) = (
-                np.array(pairs).T.tolist() for pairs in self.factors
-            )
+            (controls, joints), (one, other) = self.factors
             parts += [u[..., controls] * q[..., joints], u[..., one] * u[..., other]]
         pulls = [(servo.joint, servo.features(q, u)) for servo in self.servos]
         parts += [pull for _, each in pulls for pull in each]

@@ -8,8 +8,8 @@ are loaded.
     import numpy_runtime
 
     actuators = numpy_runtime.load("folder")
-    drive = actuators.drive(q, u, dt=0.002)  # a robot at rest at q under u; dt is that of your loop
-    [s] while True:
+    drive = actuators.drive(q, u, dt=0.002)  # a robot at rest at q under u; dt of your loop [s]
+    while True:
         tau = drive(q, u)  # once per dt: q read now, u commanded now; torque now [nq] [N m or N]
 
 Positions are in rad (m for slides), controls in the units of the contract, torques in N m (N for
