@@ -145,9 +145,7 @@ class Ensemble(eqx.Module):
     def member(self, index: int) -> "Ensemble":
         """Member ``index`` (counted from 0) alone, as an ensemble of one."""
         if not 0 <= index < self.members:
-            raise ActuatorError(
-                f"There is no member {index}; the ensemble has {self.members}, counted from 0."
-            )
+            raise ActuatorError(f"There is no member {index}; there are {self.members}, from 0 on.")
         layers = jax.tree.map(lambda array: array[index : index + 1], self.layers)
         return replace(self, contract=replace(self.contract, members=1), layers=layers)
 

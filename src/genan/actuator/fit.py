@@ -469,7 +469,9 @@ def _fit_candidate(
         return fitting, kept or fitting.run(observer)
     except FitInterruptedError:
         safe = f"; what was finished is safe in {out}" if out is not None else ""
-        raise FitInterruptedError(f"stopped{safe}; the same command continues from there.") from None
+        raise FitInterruptedError(
+            f"stopped{safe}; the same command continues from there."
+        ) from None
 
 
 def chosen_fields(settings: FitSettings) -> list[str]:

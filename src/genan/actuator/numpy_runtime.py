@@ -105,9 +105,7 @@ class Actuators:
                     f"{where} must hold {name} of shape {list(shape)}, but holds {came}; fit again."
                 )
             if not np.isfinite(found).all():
-                raise ActuatorsError(
-                    f"{where} holds numbers in {name} that are not finite; fit again."
-                )
+                raise ActuatorsError(f"{where}: {name} has numbers that are not finite; fit again.")
             return found
 
         def affine(name: str, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -260,9 +258,7 @@ class ActuatorDrive:
         """
         a = self.actuators
         if member is not None and not 0 <= member < a.members:
-            raise ActuatorsError(
-                f"There is no member {member}; the ensemble has {a.members}, counted from 0."
-            )
+            raise ActuatorsError(f"There is no member {member}; there are {a.members}, from 0 on.")
         q, u = self._sample("q", q, a.nq), self._sample("u", u, a.nu)
         k, samples = self._next, self._samples
         self._q[k] = self._q[k + samples] = q
@@ -292,9 +288,7 @@ class ActuatorDrive:
         if x.shape != (channels,):
             raise ActuatorsError(f"{name} must have the shape [{channels}], not {list(x.shape)}.")
         if not np.isfinite(x).all():
-            raise ActuatorsError(
-                f"{name} holds a number that is not finite: {x.tolist()}; do not drive on."
-            )
+            raise ActuatorsError(f"{name} is not finite: {x.tolist()}; do not drive on.")
         return x
 
 
@@ -352,15 +346,11 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
             numbers = np.frombuffer(content[first:last], "<f4")
             arrays[name] = numbers.astype(np.float32).reshape(entry["shape"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ActuatorsError(
-            f"{path} cannot be read ({error}); fetch it again or fit again."
-        ) from None
+        raise ActuatorsError(f"{path} cannot be read ({error}); fetch it or fit again.") from None
     return arrays
 
 
 def _read(path: Path) -> bytes:
     if not path.exists():
-        raise ActuatorsError(
-            f"There is no {path}; actuators are the two files {WEIGHTS} and {CONTRACT}."
-        )
+        raise ActuatorsError(f"There is no {path}; {WEIGHTS} and {CONTRACT} belong together.")
     return path.read_bytes()
