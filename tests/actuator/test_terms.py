@@ -5,10 +5,16 @@ from genan.actuator.history import History, Servo, Terms
 from genan.errors import SettingError
 
 
+def of_terms(terms: Terms, q: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """The inputs besides the history."""
+    history = History(q.shape[-2] - 1, terms=terms)
+    return history.features(q, u)[..., history.rows * (q.shape[-1] + u.shape[-1]) :]
+
+
 def test_the_terms_are_what_they_say() -> None:
     terms = Terms(friction=((0.1,), (0.5,)), turning=(0, 1), products=(2, 1))
     q, u = np.array([[0.3, -0.2], [0.4, 0.1]]), np.array([[1.0], [3.0]])
-    found = np.concatenate(terms.features(q, u, np))
+    found = of_terms(terms, q, u)
     s, c = np.sin(q[1]), np.cos(q[1])
     expected = [
         np.tanh(1.0),
@@ -30,7 +36,7 @@ def test_the_terms_are_what_they_say() -> None:
 def test_a_planar_pairs_gravity_is_linear_in_them() -> None:
     """sin(q1 + q2), the weight of the second link of a pendulum of two, is made of the products."""
     q = np.random.default_rng(0).normal(size=(50, 1, 2))
-    features = np.concatenate(Terms(turning=(0, 1)).features(q, q, np), axis=-1)
+    features = of_terms(Terms(turning=(0, 1)), q, q)
     weight = np.stack([np.sin(q[:, 0].sum(axis=-1)), np.cos(q[:, 0].sum(axis=-1))], axis=1)
     left = weight - features @ np.linalg.lstsq(features, weight, rcond=None)[0]
     assert np.abs(left).max() < 1e-10
@@ -39,9 +45,9 @@ def test_a_planar_pairs_gravity_is_linear_in_them() -> None:
 def test_a_servo_pulls_to_its_goal_by_its_gains_if_it_is_on() -> None:
     terms = Terms(servos=(Servo(1, 0, (1,), (2, 3)), Servo(0, 0, (), (3,))))
     q, u = np.array([[9.0, 9.0], [0.5, 0.2]]), np.array([[9.0] * 4, [0.6, 1.0, 200.0, 3.0]])
-    found = np.concatenate(terms.features(q, u, np))
+    found = of_terms(terms, q, u)
     np.testing.assert_allclose(found, [0.4, 80.0, 1.2, 0.3])
-    off = np.concatenate(terms.features(q, u * [1.0, 0.0, 1.0, 1.0], np))
+    off = of_terms(terms, q, u * [1.0, 0.0, 1.0, 1.0])
     np.testing.assert_allclose(off, [0.0, 0.0, 0.0, 0.3])
     assert (
         History(0, terms=terms).inputs(2, 4) == 10
@@ -53,13 +59,13 @@ def test_stiction_holds_against_weight_and_drive_while_a_joint_stands() -> None:
     servo = Servo(0, 0, (1,), ())
     terms = Terms(turning=(0,), products=(2, 2), servos=(servo,), standing=((0, 0.1), (1, 0.2)))
     q, u = np.array([[0.4, 0.3], [0.5, 0.3]]), np.array([[9.0, 9.0], [0.7, 1.0]])
-    found = np.concatenate(terms.features(q, u, np))
+    found = of_terms(terms, q, u)
     slow = np.exp(-1.0)
     np.testing.assert_allclose(
         found[-5:], [slow * np.sin(0.5), slow * np.cos(0.5), slow * 0.2, 0.7, 1.0]
     )
     assert Terms.from_settings(terms.settings()) == terms
-    moving = np.concatenate(terms.features(q - [[1.0, 1.0], [0.0, 0.0]], u, np))
+    moving = of_terms(terms, q - [[1.0, 1.0], [0.0, 0.0]], u)
     np.testing.assert_allclose(moving[-5:], 0.0, atol=1e-10)
     np.testing.assert_allclose(moving[:-5], found[:-5])
     with pytest.raises(SettingError, match="needs the number of controls"):

@@ -50,9 +50,9 @@ def uses(kind: str, history: History, nq: int, nu: int) -> Used:
     u.reshape(-1, nu)[:, list(gains)] = False
     used[:samples] = np.concatenate([q, u])
     of_servos = gains | {k for servo in terms.servos for k in (servo.goal, *servo.switches)}
-    crossed, squared = terms.factors
-    own = [parametric and control not in of_servos for control in crossed[0]]
-    own += [parametric and not of_servos & {*pair} for pair in zip(*squared, strict=True)]
+    joints, controls = terms.products or (0, 0)
+    kept = [parametric and control not in of_servos for control in range(controls)]
+    own = [*np.repeat(kept, joints), *np.outer(kept, kept)[np.triu_indices(controls)]]
     first = samples + sum(map(len, terms.friction)) + 2 * len(terms.turning) ** 2
     used[first : first + len(own)] = own
     return used

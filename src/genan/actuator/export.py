@@ -236,7 +236,6 @@ class _Symbol:
         width = sum(part.shape[-1] for part in parts)
         return first._made((1, width), "Concat", *others, axis=1)
 
-    asarray = staticmethod(np.asarray)
     tanh, sin, cos, exp = (
         staticmethod(lambda x, name=name: x._made(x.shape, name))
         for name in ("Tanh", "Sin", "Cos", "Exp")

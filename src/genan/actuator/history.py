@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from genan.actuator.numpy_runtime import features
 from genan.errors import SettingError, check_numbers
 
 
@@ -46,13 +47,6 @@ class Servo:
     def __post_init__(self) -> None:
         if not self.switches and not self.gains:
             raise SettingError("A servo without switch and gain is linear in the history: no term.")
-
-    def features(self, q: Any, u: Any) -> list[Any]:
-        """The inputs [..., 1] of positions [..., nq] [rad or m] and controls [..., nu]."""
-        pull = u[..., self.goal, None] - q[..., self.joint, None]
-        for switch in self.switches:
-            pull = pull * u[..., switch, None]
-        return [pull] * bool(self.switches) + [pull * u[..., gain, None] for gain in self.gains]
 
 
 @dataclass(frozen=True)
@@ -89,38 +83,6 @@ class Terms:
 
     def __bool__(self) -> bool:
         return bool(self.friction or self.turning or self.products or self.servos or self.standing)
-
-    @property
-    def factors(self) -> tuple[Any, Any]:
-        """Controls and joints of the products of the two, and both of those of two controls."""
-        nq, nu = self.products or (0, 0)
-        return np.indices((nu, nq)).reshape(2, -1), np.triu_indices(nu)
-
-    def features(self, q_history: Any, u_history: Any, xp: Any) -> list[Any]:
-        """The inputs, as arrays [..., k] to be put one behind the other, by ``xp``."""
-        q, u, parts = q_history[..., -1, :], u_history[..., -1, :], []
-        if self.friction:
-            change = q - q_history[..., -2, :]
-            for bends in zip(*self.friction, strict=True):
-                parts.append(xp.tanh(change / xp.asarray(bends, dtype=q.dtype)))
-        if self.turning:
-            angle = q[..., list(self.turning)]
-            waves = xp.sin(angle), xp.cos(angle)
-            first, second = np.triu_indices(len(self.turning), 1)
-            parts += [*waves, *(a[..., first] * b[..., second] for a in waves for b in waves)]
-        if self.products:
-            (controls, joints), (one, other) = self.factors
-            parts += [u[..., controls] * q[..., joints], u[..., one] * u[..., other]]
-        pulls = [(servo.joint, servo.features(q, u)) for servo in self.servos]
-        parts += [pull for _, each in pulls for pull in each]
-        for joint, bend in self.standing:
-            angle = q[..., joint, None]
-            change = angle - q_history[..., -2, joint, None]
-            sticks = xp.exp(-((change / bend) ** 2))
-            held = [xp.sin(angle), xp.cos(angle)] if joint in self.turning else []
-            own = [pull for driven, each in pulls if driven == joint for pull in each]
-            parts += [sticks * one for one in [*held, *(own or [u])]]
-        return parts
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it; what format 3 brought, where it is used."""
@@ -204,9 +166,4 @@ class History:
             xp = np
         elif xp is None:
             import jax.numpy as xp  # late: settings are read where JAX is not wanted yet
-        parts = []
-        for x in (q_history, u_history):
-            now, past = x[..., -1, :], x[..., -2::-1, :] if self.length else x[..., :0, :]
-            past = past - now[..., None, :] if self.delta else past
-            parts += [now, past.reshape(*x.shape[:-2], -1)]
-        return xp.concatenate(parts + self.terms.features(q_history, u_history, xp), axis=-1)
+        return features(self, q_history, u_history, xp)

@@ -22,6 +22,7 @@ import hashlib
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable  # noqa: UP035
 
 import numpy as np
@@ -72,13 +73,11 @@ class Actuators:
             self.length, self.stride = int(past["length"]), int(past["stride"])
             self.delta, self.delay = bool(past["delta"]), int(past.get("delay", 0))
             terms = past.get("terms", {"friction": [], "turning": [], "products": None})
-            # [bends, nq] of the friction, and the joints whose sines and cosines are inputs
-            self._bends = np.array(terms["friction"], np.float32).T
-            self._turning = [int(joint) for joint in terms["turning"]]
-            self._products = terms["products"] is not None
-            names = ("joint", "goal", "switches", "gains")
-            self._servos = [[one[name] for name in names] for one in terms.get("servos", [])]
-            self._standing = [(int(j), float(bend)) for j, bend in terms.get("standing", [])]
+            terms = {"servos": [], "standing": [], **terms}
+            names = ("friction", "turning", "products", "servos", "standing")
+            known = SimpleNamespace(**{name: terms[name] for name in names})
+            known.servos = [SimpleNamespace(**one) for one in known.servos]
+            self._history = SimpleNamespace(delta=self.delta, terms=known)
             hidden = [int(width) for width in network["hidden"]]
             activation, skip = str(network["activation"]), bool(network.get("skip", False))
             least = min(self.length, self.delay, self.stride - 1, self.members - 1)
@@ -93,9 +92,8 @@ class Actuators:
             there = ", ".join(map(repr, ACTIVATIONS))
             raise ActuatorsError(f"There is no activation {activation!r}; there are: {there}.")
         self._squash = ACTIVATIONS[activation]
-        q, u = np.zeros((1, self.nq), np.float32), np.zeros((1, self.nu), np.float32)
-        terms = self._terms(q, q, u).shape[1]
-        self._has_terms, inputs = terms > 0, (self.length + 1) * (self.nq + self.nu) + terms
+        zeros = (np.zeros((self.length + 1, n), np.float32) for n in (self.nq, self.nu))
+        inputs = features(self._history, *zeros).shape[-1]
 
         def get(name: str, *shape: int) -> np.ndarray:
             found = arrays.get(name)
@@ -174,15 +172,7 @@ class Actuators:
 
     def _inputs(self, q: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Standardised inputs [batch, inputs] of histories [batch, H + 1, nq] and [..., nu]."""
-        parts = []
-        for x in (q, u):
-            rows = x[:, ::-1].copy()  # now first
-            if self.delta:
-                rows[:, 1:] -= rows[:, :1]
-            parts.append(rows.reshape(len(x), x.shape[1] * x.shape[2]))
-        if self._has_terms:
-            parts.append(self._terms(q[:, -1], q[:, -2] if self.length else q[:, -1], u[:, -1]))
-        x = np.concatenate(parts, axis=1)
+        x = features(self._history, q, u)
         x -= self._input_mean
         x /= self._input_std
         return x
@@ -204,31 +194,6 @@ class Actuators:
         x *= self._torque_std
         x += self._torque_mean
         return x
-
-    def _terms(self, q: np.ndarray, before: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Inputs besides the history [batch, k], of positions now and one stride before [batch, nq]
-        [rad or m], and of the last controls that count [batch, nu]."""
-        parts = [q[:, :0], *(np.tanh((q - before) / bends) for bends in self._bends)]
-        if self._turning:
-            angle = q[:, self._turning]
-            waves = np.sin(angle), np.cos(angle)
-            first, second = np.triu_indices(len(self._turning), 1)
-            parts += [*waves, *(a[:, first] * b[:, second] for a in waves for b in waves)]
-        if self._products:
-            one, other = np.triu_indices(self.nu)
-            parts += [(u[:, :, None] * q[:, None, :]).reshape(len(u), -1), u[:, one] * u[:, other]]
-        drives: dict[int, list[np.ndarray]] = {}
-        for joint, goal, switches, gains in self._servos:
-            pull = ((u[:, goal] - q[:, joint]) * u[:, switches].prod(axis=1))[:, None]
-            pulls = [pull] * bool(switches) + [pull * u[:, gains]]
-            drives.setdefault(joint, []).extend(pulls)
-            parts += pulls
-        for joint, bend in self._standing:
-            angle = q[:, [joint]]
-            sticks = np.exp(-(((angle - before[:, [joint]]) / np.float32(bend)) ** 2))
-            held = [np.sin(angle), np.cos(angle)] if joint in self._turning else []
-            parts += [sticks * one for one in held + drives.get(joint, [u])]
-        return np.concatenate(parts, axis=1)
 
 
 class ActuatorDrive:
@@ -290,6 +255,47 @@ class ActuatorDrive:
         if not np.isfinite(x).all():
             raise ActuatorsError(f"{name} is not finite: {x.tolist()}; do not drive on.")
         return x
+
+
+def features(history: Any, q_history: Any, u_history: Any, xp: Any = np) -> Any:
+    """Network inputs [..., inputs] before standardising: those of q [..., H + 1, nq], now first and
+    oldest last, then of u [..., H + 1, nu], then the terms (see ``genan.actuator.history``).
+
+    genan itself computes them here, with JAX or a graph of ONNX as ``xp``.
+    """
+    parts, terms = [], history.terms
+    for x in (q_history, u_history):
+        now, past = x[..., -1, :], x[..., -2::-1, :] if x.shape[-2] > 1 else x[..., :0, :]
+        past = past - now[..., None, :] if history.delta else past
+        parts += [now, past.reshape(*x.shape[:-2], past.shape[-2] * past.shape[-1])]
+    q, u = q_history[..., -1, :], u_history[..., -1, :]
+    if terms.friction:
+        change = q - q_history[..., -2, :]
+        parts += [xp.tanh(change / bends) for bends in np.array(terms.friction, q.dtype).T]
+    if terms.turning:
+        angle = q[..., list(terms.turning)]
+        waves = xp.sin(angle), xp.cos(angle)
+        first, second = np.triu_indices(len(terms.turning), 1)
+        parts += [*waves, *(a[..., first] * b[..., second] for a in waves for b in waves)]
+    if terms.products:
+        crossed = u[..., :, None] * q[..., None, :]
+        one, other = np.triu_indices(u.shape[-1])
+        parts += [crossed.reshape(*q.shape[:-1], u.shape[-1] * q.shape[-1])]
+        parts += [u[..., one] * u[..., other]]
+    pulls: dict[int, list[Any]] = {}
+    for servo in terms.servos:
+        pull = u[..., servo.goal, None] - q[..., servo.joint, None]
+        for switch in servo.switches:
+            pull = pull * u[..., switch, None]
+        own = [pull] * bool(servo.switches) + [pull * u[..., gain, None] for gain in servo.gains]
+        pulls.setdefault(servo.joint, []).extend(own)
+        parts += own
+    for joint, bend in terms.standing:
+        angle = q[..., joint, None]
+        sticks = xp.exp(-(((angle - q_history[..., -2, joint, None]) / bend) ** 2))
+        held = [xp.sin(angle), xp.cos(angle)] if joint in terms.turning else []
+        parts += [sticks * one for one in held + pulls.get(joint, [u])]
+    return xp.concatenate(parts, axis=-1)
 
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], Any]] = {
