@@ -14,6 +14,7 @@ from genan.actuator import ensemble as artifact
 from genan.actuator.contract import KIND, Contract, read_contract
 from genan.actuator.history import History
 from genan.actuator.network import Scaling, initialise
+from genan.actuator.numpy_runtime import check_histories
 from genan.actuator.settings import Architecture, FitSettings
 from genan.data import Channels
 from genan.errors import ActuatorError
@@ -157,7 +158,7 @@ def test_histories_of_the_wrong_shape_are_refused() -> None:
     ):
         made.torque(np.zeros((4, 2)), np.zeros((4, 3)))
     with pytest.raises(ActuatorError, match="the same leading axes"):
-        made._check(jnp.zeros((5, 3, 2)), jnp.zeros((4, 3, 3)))
+        check_histories(jnp.zeros((5, 3, 2)), jnp.zeros((4, 3, 3)), (3, 2, 3), ActuatorError)
     with pytest.raises(ActuatorError, match="no member 3"):
         made.member(3)
 

@@ -260,15 +260,17 @@ def test_an_edited_or_foreign_contract_is_refused(artifact: Path) -> None:
         assert words in sentence(artifact)
 
 
-def test_wrong_shapes_are_refused_with_the_ensembles_sentences(artifact: Path) -> None:
+def test_wrong_shapes_are_refused(artifact: Path) -> None:
     ensemble, actuators = make(), numpy_runtime.load(artifact)
     q, u = histories(ensemble, 2)
-    for wrong in ((q[:, 1:], u), (q, u[..., :3]), (q, u[0]), (q[0, 0], u)):
-        with pytest.raises(ActuatorError) as expected:
-            ensemble._check(*map(jnp.asarray, wrong))
-        with pytest.raises(numpy_runtime.ActuatorsError) as came:
+    for wrong, words in (
+        ((q[:, 1:], u), "q_history must have the shape"),
+        ((q, u[..., :3]), "u_history must have the shape"),
+        ((q, u[0]), "the same leading axes"),
+        ((q[0, 0], u), "q_history must have the shape"),
+    ):
+        with pytest.raises(numpy_runtime.ActuatorsError, match=words):
             actuators.torque(*wrong)
-        assert str(came.value) == str(expected.value)
     with pytest.raises(
         numpy_runtime.ActuatorsError, match=r"^q_history must be an array of numbers\.$"
     ):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from genan.actuator.history import History, Terms, frozen
+from genan.actuator.numpy_runtime import FORMAT, VERSIONS, check_rates
 from genan.actuator.settings import Architecture
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
@@ -19,9 +20,9 @@ from genan.robot import Robot
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 KIND = ArtifactFormat(
-    format="genan actuators",
-    version=3,
-    oldest=1,
+    format=FORMAT,
+    version=VERSIONS[-1],
+    oldest=VERSIONS[0],
     weights=WEIGHTS,
     contract=CONTRACT,
     error=ActuatorError,
@@ -31,8 +32,6 @@ KIND = ArtifactFormat(
     unfinished="The fit in it is unfinished: run it to its end first.",
     others=(("policy.json", "a policy"),),
 )
-
-DT_TOLERANCE = 1e-6  # Two time steps are the same when they differ by less than this fraction.
 
 Ranges = tuple[tuple[float, float], ...]
 
@@ -112,12 +111,7 @@ class Contract:
 
     def check_rate(self, dt: float, *, whose: str) -> None:
         """Refuse another period ``dt`` [s] than the one fitted at. ``whose``: for the message."""
-        if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
-            raise ActuatorError(
-                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} "
-                f"s) and {whose} runs at {1.0 / dt:.6g} Hz (dt {dt:.6g} s); what is learnt at one "
-                "rate is wrong at another: fit them again."
-            )
+        check_rates(self.dt, dt, whose, ActuatorError)
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it; older readers can read what uses nothing newer."""

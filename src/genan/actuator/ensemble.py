@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from genan.actuator.contract import KIND, WEIGHTS, Contract
 from genan.actuator.history import History
 from genan.actuator.network import Layer, Precision, Scaling, Skip, TorqueModel
+from genan.actuator.numpy_runtime import check_histories
 from genan.errors import ActuatorError
 from genan.robot.package import find_actuators
 
@@ -125,22 +126,9 @@ class Ensemble(eqx.Module):
     def inputs(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch inputs"]:
         """Standardised network inputs; arguments as for ``torque``."""
         q, u = jnp.asarray(q_history), jnp.asarray(u_history)
-        self._check(q, u)
+        contract = self.contract
+        check_histories(q, u, (contract.history.rows, contract.nq, contract.nu), ActuatorError)
         return self.model().inputs(q, u)
-
-    def _check(self, q: Array, u: Array) -> None:
-        rows, nq, nu = self.contract.history.rows, self.contract.nq, self.contract.nu
-        for name, x, columns in (("q_history", q, nq), ("u_history", u, nu)):
-            if x.shape[-2:] != (rows, columns):
-                raise ActuatorError(
-                    f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, "
-                    f"oldest first, {columns} channels), not {list(x.shape)}."
-                )
-        if q.shape[:-2] != u.shape[:-2]:
-            raise ActuatorError(
-                "q_history and u_history must have the same leading axes, not "
-                f"{list(q.shape[:-2])} and {list(u.shape[:-2])}."
-            )
 
     def member(self, index: int) -> "Ensemble":
         """Member ``index`` (counted from 0) alone, as an ensemble of one."""

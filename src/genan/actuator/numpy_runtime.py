@@ -134,17 +134,7 @@ class Actuators:
         """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
         q, u = _floats("q_history", q_history), _floats("u_history", u_history)
         count, batch = self.length + 1, q.shape[:-2]
-        for name, x, columns in (("q_history", q, self.nq), ("u_history", u, self.nu)):
-            if x.shape[-2:] != (count, columns):
-                raise ActuatorsError(
-                    f"{name} must have the shape [..., {count}, {columns}] (H + 1 = {count} "
-                    f"samples, oldest first, {columns} channels), not {list(x.shape)}."
-                )
-        if batch != u.shape[:-2]:
-            raise ActuatorsError(
-                "q_history and u_history must have the same leading axes, not "
-                f"{list(batch)} and {list(u.shape[:-2])}."
-            )
+        check_histories(q, u, (count, self.nq, self.nu))
         x = self._inputs(q.reshape(-1, count, self.nq), u.reshape(-1, count, self.nu))
         return self._forward(x).reshape(self.members, *batch, self.nq)
 
@@ -162,13 +152,7 @@ class Actuators:
 
     def check_rate(self, dt: float) -> None:
         """Refuse another period ``dt`` [s] than the one that the actuators were fitted at."""
-        if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
-            rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
-            raise ActuatorsError(
-                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} "
-                f"s) and your loop runs at {rate}; what is learnt at one rate is wrong at another, "
-                "so fit them again."
-            )
+        check_rates(self.dt, dt)
 
     def _inputs(self, q: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Standardised inputs [batch, inputs] of histories [batch, H + 1, nq] and [..., nu]."""
@@ -255,6 +239,34 @@ class ActuatorDrive:
         if not np.isfinite(x).all():
             raise ActuatorsError(f"{name} is not finite: {x.tolist()}; do not drive on.")
         return x
+
+
+def check_histories(
+    q: Any, u: Any, sizes: tuple[int, int, int], error: type = ActuatorsError
+) -> None:
+    """Refuse histories of other sizes than H + 1, nq and nu."""
+    rows, nq, nu = sizes
+    for name, x, columns in (("q_history", q, nq), ("u_history", u, nu)):
+        if x.shape[-2:] != (rows, columns):
+            raise error(
+                f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, "
+                f"oldest first, {columns} channels), not {list(x.shape)}."
+            )
+    mine, other = list(q.shape[:-2]), list(u.shape[:-2])
+    if mine != other:
+        raise error(f"q_history and u_history need the same leading axes, not {mine} and {other}.")
+
+
+def check_rates(
+    own: float, dt: float, whose: str = "your loop", error: type = ActuatorsError
+) -> None:
+    """Refuse another period ``dt`` [s] than ``own``, the one that actuators were fitted at."""
+    if not math.isclose(dt, own, rel_tol=DT_TOLERANCE):
+        rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
+        raise error(
+            f"Two rates: the actuators were fitted at {1.0 / own:.6g} Hz (dt {own:.6g} s) and "
+            f"{whose} runs at {rate}; what is learnt at one rate is wrong at another: fit again."
+        )
 
 
 def features(history: Any, q_history: Any, u_history: Any, xp: Any = np) -> Any:
