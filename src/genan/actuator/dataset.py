@@ -71,8 +71,8 @@ class Samples(eqx.Module):
         return self.q.shape[1]
 
     def displacement(self, rows: Int[Array | np.ndarray, " batch"], tau: Torques) -> Torques:
-        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions [rad or m]. dt^2
-        A^-1 tau, written out over the few joints: no batch of tiny matrix products."""
+        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions [rad or m]:
+        dt^2 A^-1 tau, written out over the few joints, not as a batch of tiny matrix products."""
         packed = cast(Array, self.response)[rows]
         entry = lambda i, j: packed[:, max(i, j) * (max(i, j) + 1) // 2 + min(i, j)]
         joints = range(self.nq)
@@ -195,9 +195,9 @@ def scale_samples(samples: Samples, rows: Rows, history: History) -> Scaling:
     first, second = sum_over(moments, samples, rows) / len(rows)
     std = np.sqrt(np.maximum(second - first**2, 0.0))
     mean, std = first + np.asarray(origin), np.where(std > 0, std, 1.0)
-    split, dtype = len(mean) - samples.nq, samples.q.dtype
-    parts = mean[:split], std[:split], mean[split:], std[split:]
-    return Scaling(*(jnp.asarray(part, dtype) for part in parts))
+    inputs, torques = slice(-samples.nq), slice(-samples.nq, None)
+    parts = (x[part] for part in (inputs, torques) for x in (mean, std))
+    return Scaling(*(jnp.asarray(part, samples.q.dtype) for part in parts))
 
 
 @dataclass(eq=False)

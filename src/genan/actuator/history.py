@@ -143,9 +143,8 @@ class History:
         return int(self.features(*(np.zeros((self.rows, n)) for n in (nq, nu))).shape[-1])
 
     def of_window(self, q: Any, u: Any) -> tuple[Any, Any]:
-        """Histories out of every recent sample, oldest first, the last one now. That is the last sH
-        + 1 positions [..., samples, nq] and the last sH + d + 1 controls [..., samples, nu], or
-        more of them."""
+        """Histories out of every recent sample, oldest first, the last one now: the last sH + 1
+        positions [..., samples, nq] and sH + d + 1 controls [..., samples, nu], or more of them."""
         q, u = q[..., q.shape[-2] - self.span - 1 :, :], u[..., u.shape[-2] - self.reach - 1 :, :]
         return q[..., :: self.stride, :], u[..., : self.span + 1 : self.stride, :]
 

@@ -320,14 +320,14 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
 
     def mean_loss(layers: Layers, rows: Array, key: PRNGKeyArray) -> Array:
         """Of one member over ``rows``, under noise on the history."""
-        dtype, parts = samples.q.dtype, (training.noise, training.loss.seen, jax.random.split(key))
-        noise = [
-            jnp.asarray(std, dtype) * jax.random.normal(own, (len(rows), seen, len(std)), dtype)
-            if any(std)
-            else None
-            for std, seen, own in zip(*parts, strict=True)
-        ]
-        return jnp.mean(training.loss(layers, Batch(samples, rows, *noise)))
+
+        def noise(std: tuple[float, ...], seen: int, key: PRNGKeyArray) -> Array | None:
+            shape, dtype = (len(rows), seen, len(std)), samples.q.dtype
+            drawn = jax.random.normal(key, shape, dtype) if any(std) else None
+            return None if drawn is None else jnp.asarray(std, dtype) * drawn
+
+        drawn = map(noise, training.noise, training.loss.seen, jax.random.split(key))
+        return jnp.mean(training.loss(layers, Batch(samples, rows, *drawn)))
 
     def member(layers: Layers, adam: Any, rows: Array, key: PRNGKeyArray, rate: Array) -> Any:
         loss, gradient = jax.value_and_grad(mean_loss)(layers, rows, key)
