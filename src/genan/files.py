@@ -75,9 +75,14 @@ class ArtifactFormat:
     """Contract files of other formats that may be given by mistake, and what they belong to."""
 
     def write(
-        self, folder: Path | str, arrays: Mapping[str, np.ndarray], *, contract: Json, record: Json,
+        self,
+        folder: Path | str,
+        arrays: Mapping[str, np.ndarray],
+        *,
+        contract: Json,
+        record: Json,
         version: int | None = None,
-    ) -> Path:  # fmt: skip
+    ) -> Path:
         """Write both files into ``folder``, replacing those there, the contract last.
 
         ``version``: an older one than the newest, for content that old readers can read.

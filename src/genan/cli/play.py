@@ -110,9 +110,13 @@ class Play:
         return path
 
     def _film(
-        self, out: Console, environment: "TaskEnvironment", played: "Episodes", stage: "Stage",
+        self,
+        out: Console,
+        environment: "TaskEnvironment",
+        played: "Episodes",
+        stage: "Stage",
         path: Path,
-    ) -> None:  # fmt: skip
+    ) -> None:
         from genan.viewer import rendering
 
         clips = []

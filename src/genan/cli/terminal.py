@@ -88,9 +88,14 @@ class Bars:
                 self.console.print()  # rich leaves the last line open
 
     def __call__(
-        self, part: str, done: int | float, total: int | float, words: str = "",
-        speed: str | None = None, numbers: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        part: str,
+        done: int | float,
+        total: int | float,
+        words: str = "",
+        speed: str | None = None,
+        numbers: str = "",
+    ) -> None:
         """``words`` for the part, its ``speed`` and the ``numbers`` where they are known better."""
         bars, lines = self._bars, self._lines
         if part not in lines:

@@ -139,9 +139,14 @@ class JudgedEnsemble:
 
 
 def judge_ensemble(
-    name: str, ensemble: Ensemble, dynamics: Dynamics, trial: JudgedSamples, *,
-    members: bool = True, progress: JobProgress = quiet,
-) -> JudgedEnsemble:  # fmt: skip
+    name: str,
+    ensemble: Ensemble,
+    dynamics: Dynamics,
+    trial: JudgedSamples,
+    *,
+    members: bool = True,
+    progress: JobProgress = quiet,
+) -> JudgedEnsemble:
     """Errors of an ensemble and, unless ``members`` is False, of its members alone."""
     data, of = trial.trajectories, trial.trajectories.recording_numbers
     sums = [ErrorSums.zero(data, trial.horizon) for _ in range(1 + ensemble.members)]

@@ -130,10 +130,19 @@ def folds(data: Trajectories, count: int, *, seed: int = 0) -> tuple[Int[np.ndar
 
 
 def cross_validate(
-    ensemble: Ensemble, data: Trajectories, robot: Robot, *, parts: int, folder: Path,
-    name: str = "ensemble", horizon: int = HORIZON, seed: int = 0, overwrite: bool = False,
-    progress: JobProgress = quiet, stopping: Callable[[], bool] = lambda: False,
-) -> CrossValidation | None:  # fmt: skip
+    ensemble: Ensemble,
+    data: Trajectories,
+    robot: Robot,
+    *,
+    parts: int,
+    folder: Path,
+    name: str = "ensemble",
+    horizon: int = HORIZON,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: JobProgress = quiet,
+    stopping: Callable[[], bool] = lambda: False,
+) -> CrossValidation | None:
     """Fit again without each part, with the settings that ``ensemble`` was fitted with, and judge
     on that part.
 
@@ -212,9 +221,14 @@ def _prepare(folder: Path, about: dict[str, Any], *, overwrite: bool = False) ->
 
 
 def _fitted(
-    learnt: Trajectories, robot: Robot, settings: FitSettings, out: Path, what: str,
-    progress: JobProgress, stopping: Callable[[], bool],
-) -> Ensemble | None:  # fmt: skip
+    learnt: Trajectories,
+    robot: Robot,
+    settings: FitSettings,
+    out: Path,
+    what: str,
+    progress: JobProgress,
+    stopping: Callable[[], bool],
+) -> Ensemble | None:
     """Actuators fitted to ``learnt``: those in ``out``, or new ones; None when it was stopped."""
     if stopping():
         return None

@@ -415,9 +415,14 @@ def _places(done: Trials) -> tuple[str, ...]:
 
 
 def _line_chart(
-    lines: Mapping[str, Curve], name: str, title: str, axis: str, quantity: str, unit: str,
+    lines: Mapping[str, Curve],
+    name: str,
+    title: str,
+    axis: str,
+    quantity: str,
+    unit: str,
     **more: Any,
-) -> Figure:  # fmt: skip
+) -> Figure:
     """Lines whose points are at places of their own."""
     places = tuple(sorted({place for line in lines.values() for place in line}))
     series = tuple(Series(row, tuple(map(line.get, places))) for row, line in lines.items())

@@ -42,9 +42,13 @@ class WrittenReport:
 
 
 def write_report(
-    runs: Sequence[Path], out: Path, *, overwrite: bool = False, title: str = TITLE,
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    overwrite: bool = False,
+    title: str = TITLE,
     files: bool = True,
-) -> WrittenReport:  # fmt: skip
+) -> WrittenReport:
     """Make the report on ``runs``.
 
     Args:
@@ -141,10 +145,19 @@ def _render(template: str, **context: Any) -> bytes:
         lstrip_blocks=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"],
     )  # fmt: skip
     for function in (
-        words.number, words.percent, words.duration, words.plural, words.slug, words.interval,
-        words.reading_unit, words.with_unit, words.time_ahead, charts.task_words, _measured,
+        words.number,
+        words.percent,
+        words.duration,
+        words.plural,
+        words.slug,
+        words.interval,
+        words.reading_unit,
+        words.with_unit,
+        words.time_ahead,
+        charts.task_words,
+        _measured,
         _listed,
-    ):  # fmt: skip
+    ):
         environment.filters[function.__name__.lstrip("_")] = function
     environment.globals |= {"plots": charts, "version": __version__, **context}
     return environment.get_template(template).render().encode("utf-8", errors="replace")

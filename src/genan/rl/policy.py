@@ -58,9 +58,14 @@ class Policy(eqx.Module):
 
     @classmethod
     def of(
-        cls, agent: AgentState, env: TaskEnvironment, robot: Robot, settings: PPOSettings,
-        *, record: dict[str, Any],
-    ) -> "Policy":  # fmt: skip
+        cls,
+        agent: AgentState,
+        env: TaskEnvironment,
+        robot: Robot,
+        settings: PPOSettings,
+        *,
+        record: dict[str, Any],
+    ) -> "Policy":
         """What ``agent`` has learnt in ``env`` so far; settings and versions join its record."""
         task, scaler = env.task.settings, agent.observation_scaler
         channels = Channels.of_robot(robot)

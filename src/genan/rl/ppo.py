@@ -370,9 +370,13 @@ class PPO(eqx.Module):
 
 
 def rollout(
-    env: Environment, agent: AgentState, before: RolloutState, settings: PPOSettings,
-    *, key: PRNGKeyArray,
-) -> tuple[RolloutState, Experience, StepResults]:  # fmt: skip
+    env: Environment,
+    agent: AgentState,
+    before: RolloutState,
+    settings: PPOSettings,
+    *,
+    key: PRNGKeyArray,
+) -> tuple[RolloutState, Experience, StepResults]:
     """Let the policy act for ``settings.num_steps_per_env`` steps in all environments."""
     noise_key, env_key = jax.random.split(key)
     steps = settings.num_steps_per_env
@@ -396,9 +400,14 @@ def rollout(
 
 
 def estimate_advantages(
-    reward: PerStep, value: PerStep, last_value: PerEnv, terminal: Bool[Array, "steps envs"],
-    *, gamma: float, gae_lambda: float,
-) -> PerStep:  # fmt: skip
+    reward: PerStep,
+    value: PerStep,
+    last_value: PerEnv,
+    terminal: Bool[Array, "steps envs"],
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> PerStep:
     """How much better than expected each step turned out (Schulman et al. 2016).
 
     A_t = r_t - V_t + gamma (V_t+1 + lambda A_t+1), 0 for the bracket at the end of an episode.

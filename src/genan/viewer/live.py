@@ -204,9 +204,13 @@ class LiveRobot:
     """One virtual robot, its policy, and who has the next turn."""
 
     def __init__(
-        self, settings: LiveSettings, report: Callable[[LiveReport], None],
-        orders: Callable[[], list[LiveOrder]], *, realtime: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        settings: LiveSettings,
+        report: Callable[[LiveReport], None],
+        orders: Callable[[], list[LiveOrder]],
+        *,
+        realtime: bool = True,
+    ) -> None:
         """Nothing moves yet, ``run`` does: in real time, or as fast as it can be computed.
         ``orders`` gives those since its last call, and raises ``EOFError`` or ``OSError`` when
         nobody is there any more."""
@@ -443,9 +447,15 @@ class LivePage(ViewerPage):
     """One running robot."""
 
     def __init__(
-        self, server: Any, settings: LiveSettings, robot: Robot, process: LiveProcess,
-        actuators: GhostActuators, *, goals: Limits | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        server: Any,
+        settings: LiveSettings,
+        robot: Robot,
+        process: LiveProcess,
+        actuators: GhostActuators,
+        *,
+        goals: Limits | None = None,
+    ) -> None:
         """Build the page of the robot that runs in ``process``; ``goals``: lowest and highest ones
         of its policy [rad or m], None where it has none."""
         entry = task_entry(settings.task)
@@ -566,10 +576,17 @@ class LivePage(ViewerPage):
 
 
 def view_live(
-    task: str = "reacher", *, policy: Path | None = None, actuators: Path | None = None,
-    seed: int = 0, hours: float = 0.0, member: int | None = None, port: int = 8080,
-    stopping: Callable[[], bool], opened: Opened,
-) -> None:  # fmt: skip
+    task: str = "reacher",
+    *,
+    policy: Path | None = None,
+    actuators: Path | None = None,
+    seed: int = 0,
+    hours: float = 0.0,
+    member: int | None = None,
+    port: int = 8080,
+    stopping: Callable[[], bool],
+    opened: Opened,
+) -> None:
     """Show a policy on the virtual robot until ``stopping``.
 
     Args:

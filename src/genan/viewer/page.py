@@ -268,9 +268,17 @@ class ViewerPage(ABC):
     """A page with one arm, the simulated ones over it, and curves. Subclasses are final."""
 
     def __init__(
-        self, server: Any, stage: Stage, actuators: GhostActuators, *, words: tuple[str, str],
-        block: int, measured: str, goal: bool = False, cursor: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        server: Any,
+        stage: Stage,
+        actuators: GhostActuators,
+        *,
+        words: tuple[str, str],
+        block: int,
+        measured: str,
+        goal: bool = False,
+        cursor: bool = False,
+    ) -> None:
         """Build what both pages have: title and ``words`` below it, the surroundings of ``stage``,
         which is without arms, the arms that ``actuators`` drive in compiled calls of ``block``
         ticks, and ``Curves``, in which the real arm is called ``measured``."""
@@ -473,10 +481,16 @@ class Curves:
         self._rename()
 
     def draw(
-        self, times: Float[np.ndarray, " n"], q: Float[np.ndarray, "n nq"],
-        u: Float[np.ndarray, "n nu"], ghosts: GhostMotion | None, *, chosen: int | None,
-        goal: Joints | None = None, now: float = math.inf,
-    ) -> None:  # fmt: skip
+        self,
+        times: Float[np.ndarray, " n"],
+        q: Float[np.ndarray, "n nq"],
+        u: Float[np.ndarray, "n nu"],
+        ghosts: GhostMotion | None,
+        *,
+        chosen: int | None,
+        goal: Joints | None = None,
+        now: float = math.inf,
+    ) -> None:
         """Show positions [rad or m] and controls over ``times`` [s], with the simulated arm
         ``chosen`` of the ``ghosts`` and a cursor at ``now`` [s]."""
         self.changed = False

@@ -68,9 +68,14 @@ class ReplayPage(ViewerPage):
     """One recording, a trajectory of it at a time."""
 
     def __init__(
-        self, server: Any, recording: Summary, robot: Robot, actuators: GhostActuators, *,
+        self,
+        server: Any,
+        recording: Summary,
+        robot: Robot,
+        actuators: GhostActuators,
+        *,
         trajectory: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Build the page of ``recording``; see ``view_recording``."""
         self._recording, self._first = recording, trajectory
         self._one = read_trajectory(recording, trajectory)
@@ -158,10 +163,16 @@ class ReplayPage(ViewerPage):
 
 
 def view_recording(
-    path: Path, *, actuators: Path | None = None, robot: str | Path | None = None,
-    trajectory: int = 0, member: int | None = None, port: int = 8080,
-    stopping: Callable[[], bool], opened: Opened,
-) -> None:  # fmt: skip
+    path: Path,
+    *,
+    actuators: Path | None = None,
+    robot: str | Path | None = None,
+    trajectory: int = 0,
+    member: int | None = None,
+    port: int = 8080,
+    stopping: Callable[[], bool],
+    opened: Opened,
+) -> None:
     """Show a recording until ``stopping``.
 
     Args:

@@ -234,9 +234,14 @@ def contact(
 
 
 def strike(
-    start: FlyingBall, end: FlyingBall, before: RacketPose, after: RacketPose,
-    dt: Number, rubber: Rubber, court: Court,
-) -> tuple[Truth, FlyingBall]:  # fmt: skip
+    start: FlyingBall,
+    end: FlyingBall,
+    before: RacketPose,
+    after: RacketPose,
+    dt: Number,
+    rubber: Rubber,
+    court: Court,
+) -> tuple[Truth, FlyingBall]:
     """Whether the ball is hit within a step of ``dt`` [s], and the ball at the end of it.
 
     ``end`` is the ball at the end of the step if there were no racket: one step of flight, or of a
@@ -411,9 +416,12 @@ def _symmetric(matrix: Matrix) -> Matrix:
 
 
 def track(
-    ball_filter: BallFilter, times: Times, positions: Points,
-    present: Bool[Array, " n"] | None = None, velocity: Vector3 | None = None,
-) -> FilterState:  # fmt: skip
+    ball_filter: BallFilter,
+    times: Times,
+    positions: Points,
+    present: Bool[Array, " n"] | None = None,
+    velocity: Vector3 | None = None,
+) -> FilterState:
     """The filter's states after each of ``n`` measurements: at increasing ``times`` [s], of
     ``positions`` [m] where they are ``present`` (left out: all; the first must be), with a first
     guess of the ``velocity`` [m/s]."""
@@ -430,9 +438,12 @@ def track(
 
 
 def filtered(
-    ball_filter: BallFilter, times: Times, positions: Points, ticks: Float[Array, " m"],
+    ball_filter: BallFilter,
+    times: Times,
+    positions: Points,
+    ticks: Float[Array, " m"],
     present: Bool[Array, " n"] | None = None,
-) -> Float[Array, "m 6"]:  # fmt: skip
+) -> Float[Array, "m 6"]:
     """Filtered position [m] and velocity [m/s] at ``ticks`` [s], from measurements up to each."""
     means = track(ball_filter, times, positions, present).mean
     return at_ticks(ball_filter, means, times, ticks)[:, :6]
@@ -449,9 +460,12 @@ def at_ticks(
 
 
 def smoothed(
-    ball_filter: BallFilter, times: Times, positions: Points, present: Bool[Array, " n"],
+    ball_filter: BallFilter,
+    times: Times,
+    positions: Points,
+    present: Bool[Array, " n"],
     velocity: Vector3,
-) -> Float[Array, "n 9"]:  # fmt: skip
+) -> Float[Array, "n 9"]:
     """Position [m], velocity [m/s] and spin [rad/s] at ``times`` [s] given all measurements [m]:
     filtered forwards, then backwards (Rauch, Tung and Striebel).
 
