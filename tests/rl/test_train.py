@@ -165,7 +165,7 @@ def test_without_an_ensemble_one_network_drives():
         alone.ensemble.members == 1
         and alone.identity["actuators"] != training().identity["actuators"]
     )
-    with pytest.raises(GenanError, match="There is no member 2; the ensemble has 2"):
+    with pytest.raises(GenanError, match="There is no member 2; there are 2"):
         training(member=2)
 
 
