@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 
-LINES, FILES = 40_222, 189
-"""What there is today. They only fall; the aim is 30,000 lines in 160 files."""
+LINES, FILES = 33_318, 153
+"""What there is today. They only fall; the aim is 30,000 lines."""
 
 
 def test_no_class_name_is_defined_twice() -> None:

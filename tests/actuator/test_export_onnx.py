@@ -19,6 +19,7 @@ def session(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASE_NAMES)
 def test_gives_the_ensembles_torques(name: str, tmp_path: Path) -> None:
     ensemble = make(**CASES[name])

@@ -34,6 +34,7 @@ def mujoco_next(robot: Robot, q: np.ndarray, before: np.ndarray, tau: np.ndarray
     return data.qpos[order]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_closed_form_error_is_that_of_one_engine_step(name: str) -> None:
     robot = Robot.load(name)
@@ -156,6 +157,7 @@ def _without_torque(robot: Robot, samples: Samples, t: int, steps: int) -> np.nd
     return np.abs(np.array(path[2:]) - q[t + 1 : t + 1 + steps])
 
 
+@pytest.mark.slow
 def test_a_model_that_knows_nothing_has_a_loss_near_one_per_joint() -> None:
     """The raw loss is near 1e-8; Adam's epsilon must not matter."""
     robot = Robot.load("pamy2")

@@ -171,6 +171,7 @@ def test_evaluate_prints_draws_and_keeps(
     assert json.loads((folder / "evaluation.json").read_text())["horizon"] == 689
 
 
+@pytest.mark.slow
 def test_without_the_training_recording_there_are_no_baselines(
     genan: Callable, tmp_path: Path, judged_file: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_the_summary_reads_no_samples(stored, path):
     assert head.truth == {"tau": 2} and not head.unfinished
 
 
+@pytest.mark.slow
 def test_same_content_same_bytes_whenever_written(make, tmp_path):
     paths = [tmp_path / "one.h5", tmp_path / "two.h5"]
     for path in paths:

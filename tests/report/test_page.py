@@ -64,6 +64,7 @@ def page(path):
     return Outline(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_everything_in_one_file(tmp_path, quick):
     runs = write_all(tmp_path / "runs", film=b"film")
     written = write_report([runs], tmp_path / "report.html")

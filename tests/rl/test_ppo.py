@@ -47,6 +47,7 @@ def equal(a, b) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_a_toy_task_is_learnt(ppo) -> None:
     learner = ppo.begin(jax.random.key(0))
     reports = []
@@ -107,6 +108,7 @@ def test_where_no_episode_ended_there_is_no_mean() -> None:
     np.testing.assert_allclose(jnp.mean(learner.rollout.returns), 2 * report.reward, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_rollout_is_what_the_policy_did() -> None:
     """Probabilities, values and rewards are those of the actions in the observations that were
     kept."""

@@ -29,6 +29,7 @@ def programs(reacher):
     return eqx.filter_jit(reacher.reset), eqx.filter_jit(lambda s, a, k: reacher.step(s, a, key=k))
 
 
+@pytest.mark.slow
 def test_observation_and_reward_are_the_papers(reacher, programs):
     reset, step = programs
     state = reset(KEY)

@@ -33,6 +33,7 @@ def test_tick_by_tick_equals_the_batch(robot: VirtualPamy2) -> None:
     np.testing.assert_allclose(truth["tau"][0], torque, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_same_seed_same_angles_other_seed_other_angles(robot: VirtualPamy2) -> None:
     pressures = bar_from_control(sweep())[None]
     q, _ = robot.run(pressures, keep=50)

@@ -99,6 +99,7 @@ def test_without_measurements_it_predicts():
     assert (np.diff(spread[52:]) > 0).all()
 
 
+@pytest.mark.slow
 def test_a_missing_measurement_changes_nothing():
     state = KNOWING.predict(KNOWING.start(jnp.array([0.4, 2.9, 1.4])), 0.01)
     same = KNOWING.correct(state, jnp.full(3, jnp.nan), jnp.array(False))
