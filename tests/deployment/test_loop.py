@@ -276,7 +276,7 @@ def test_what_makes_no_sense_is_refused() -> None:
 def test_the_loop_needs_no_jax() -> None:
     script = (
         "import sys, genan.deployment.loop, genan.deployment.controller, "
-        "genan.deployment.interface, genan.deployment.interface\nassert not {'jax', 'equinox'} & "
+        "genan.deployment.interface, genan.deployment.flight\nassert not {'jax', 'equinox'} & "
         "set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -36,6 +36,17 @@ def actions(count: int, *, envs: int = 1, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.slow
+def test_every_reset_draws_the_domain_randomization() -> None:
+    env = make_vec(8, settings=replace(SHORT, torque_spread=0.2))
+    gains = []
+    for seed in (0, 1):
+        env.reset(seed=seed)
+        gains.append(np.asarray(env.now[0].simulator.randomization.gain))
+    assert np.std(gains[0]) > 0.03 and np.all(np.abs(gains[0] - 1.0) <= 0.2)
+    assert not np.allclose(*gains)
+
+
+@pytest.mark.slow
 def test_gymnasiums_checker_has_nothing_to_say_pictures_included() -> None:
     env = make()
     check_env(env.unwrapped)
