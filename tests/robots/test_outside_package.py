@@ -196,7 +196,7 @@ def test_names_and_refusals(arm: Path) -> None:
         ("broken", "cannot be loaded.*no such folder; reinstall"),
         ("a-class", "must name the module of a folder, not argparse:Namespace"),
         ("a-file", "cannot be loaded.*no such folder"),
-        ("no-package", "must be a RobotPackage, not a int"),
+        ("no-package", "must be a RobotPackage, not [0-9]"),
         ("twice", "Two packages.*'one', 'two'"),
     ):
         with pytest.raises(RobotError, match=words):

@@ -14,9 +14,9 @@ a few lines that turn its frames into ``Sighting``:
 
 ``NumpyBallFilter`` is the filter behind the observations that policies are trained on,
 ``genan.tasks.ball.flight.BallFilter``, in NumPy and double precision; a test holds both to the same
-numbers. Flight by the midpoint rule, through the bounce on the table with its instant, over the
-floor. The Jacobian comes by complex steps: nine balls fly at once, each with an imaginary part of
-1e-20 in one of its numbers, and what becomes of that is the derivative, to the last bit.
+numbers. The Jacobian comes by complex steps: nine balls fly at once, each with an imaginary part of
+1e-20 in one of its numbers, and what becomes of that is the derivative, to the last bit. (Where
+numbers are compared, NumPy looks at the real parts first.)
 """
 
 import json
@@ -33,18 +33,13 @@ from jaxtyping import Float, Inexact
 
 from genan.deployment.controller import Kinematics, TaskObservation
 from genan.deployment.interface import Controls, Positions, Sighting
-from genan.errors import DataError, SettingError
+from genan.errors import DataError, SettingError, refuse
 from genan.robot import Robot
 from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple, launcher_text
 
-#: A ball this far below the table's surface [m] still counts as touching it.
-DEPTH = 0.05
-#: Velocity factors on the floor.
-FLOOR_FACTORS = np.array([0.4, 0.4, -0.5])
-
-_EYE3, _EYE9 = np.eye(3), np.eye(9)
-_STEP = 1e-20
-_NUDGES = 1j * _STEP * _EYE9
+DEPTH = 0.05  # A ball this far below the table's surface [m] still counts as touching it.
+FLOOR_FACTORS = np.array([0.4, 0.4, -0.5])  # Of the velocity on the floor.
+_EYE3, _EYE9, _STEP = np.eye(3), np.eye(9), 1e-20
 _UNSEEN = "The tracker has not seen the ball; wait until it has before the policy begins."
 
 Vector = Float[np.ndarray, " 3"]
@@ -74,22 +69,19 @@ class NumpyBallFilter:
     scene: Court = field(default_factory=Court)
 
     @classmethod
-    def load(
-        cls, launcher: str | Path = "ballgun-2019", *, noise: FilterNoise | None = None
-    ) -> "NumpyBallFilter":
-        """The filter of a launcher: a bundled one by its name, or of a JSON file."""
+    def load(cls, launcher: str | Path = "ballgun-2019", **changed: Any) -> "NumpyBallFilter":
+        """The filter of a launcher, by a bundled one's name or a JSON file; fields ``changed``."""
         names, text = ("normal", "tangential", "roll", "drag"), launcher_text(launcher)
         try:
             numbers = json.loads(text)
             normal, tangential, roll, drag = (float(numbers[name]) for name in names)
             x, y, z = map(float, numbers["spin"])
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{launcher} is not a launcher's file ({error!r}); make one by fitting balls."
-            ) from error
+            what = f"is not a launcher's file ({error!r}); make one by fitting balls"
+            raise DataError(f"{launcher} {what}.") from error
         matrix = np.diag([tangential, tangential, -normal, 0.0, 0.0, 1.0])
         matrix[3, 1], matrix[4, 0] = -roll, roll
-        return cls(matrix, drag, first_spin=(x, y, z), noise=noise or FilterNoise())
+        return cls(matrix, drag, first_spin=(x, y, z), **changed)
 
     def start(self, position: Vector, velocity: Vector | None = None) -> BallEstimate:
         """After the first measured position [m]; a velocity [m/s] is a guess, no more certain."""
@@ -129,22 +121,22 @@ class NumpyBallFilter:
         """The state ``dt`` [s] later, its Jacobian, and whether it bounced off the table."""
         height, table = self.scene.contact_height, self.scene.table
         ground = self.scene.floor + self.scene.ball_radius
-        balls = mean + _NUDGES  # one to a row; all have the same real parts
+        balls = mean + 1j * _STEP * _EYE9  # one to a row; all have the same real parts
         after, bounced = self._flown(balls, dt), False
         if after[0, 2].real < height and after[0, 5].real < 0.0 and mean[2] > height - DEPTH:
             until = self._time_to_height(balls, height, dt)[:, None]
             touching = self._flown(balls, until)
             off = np.abs(touching[0, :2].real - table.centre[:2])
             if off[0] <= table.half_width and off[1] <= table.half_length:
-                _lift(touching, height)
+                touching[:, 2] = np.maximum(touching[:, 2], height)
                 touching[:, 3:] = touching[:, 3:] @ self.bounce.T
                 after, bounced = self._flown(touching, dt - until), True
-                _lift(after, height)
+                after[:, 2] = np.maximum(after[:, 2], height)
         if after[0, 2].real < ground:
             if after[0, 5].real < 0.0:
                 after[:, 3:6] *= FLOOR_FACTORS
                 after[:, 6:] = 0.0
-            _lift(after, ground)
+            after[:, 2] = ground
         return after[0].real.copy(), after.imag.T / _STEP, bounced
 
     def _flown(self, balls: Balls, h: float | Inexact[np.ndarray, "balls 1"]) -> Balls:
@@ -168,22 +160,11 @@ class NumpyBallFilter:
         With the vertical acceleration a that it has now: the root of above + v t + a t^2 / 2.
         """
         a, v = self._acceleration(balls[:, 3:6], balls[:, 6:])[:, 2], balls[:, 5]
-        above = balls[:, 2] - height
-        if above[0].real <= 0.0:
-            above = np.zeros_like(above)
-        square = v * v - 2.0 * a * above
-        root = np.sqrt(square) if square[0].real > 1e-12 else 1e-6
-        fall = -a if -a[0].real > 1e-6 else 1e-6
-        time = 2.0 * above / (root - v) if v[0].real < 0.0 else (v + root) / fall
-        if not 0.0 < time[0].real < dt:
-            return np.full_like(time, min(max(time[0].real, 0.0), dt))
-        return time
-
-
-def _lift(balls: Balls, height: float) -> None:
-    """Put balls that are below ``height`` [m] there."""
-    if balls[0, 2].real < height:
-        balls[:, 2] = height
+        above = np.maximum(balls[:, 2] - height, 0.0)
+        root = np.sqrt(np.maximum(v * v - 2.0 * a * above, 1e-12))
+        falling, rising = 2.0 * above / (root - np.minimum(v, 0.0)), v + root
+        time = np.where(v.real < 0.0, falling, rising / np.maximum(-a, 1e-6))
+        return np.clip(time, 0.0, dt)
 
 
 @runtime_checkable
@@ -236,12 +217,11 @@ class BallTracker:
         rules: TrackingRules | None = None,
     ) -> None:
         """``delay`` [s] from exposure to arrival and ``period`` [s] of frames: for ``newest``."""
-        if frames not in ("newest", "all"):
-            raise SettingError(f"The frames to use are 'newest' or 'all', not {frames!r}.")
-        if delay < 0.0 or period <= 0.0:
-            raise SettingError(
-                f"A delay is not negative, a period positive: {delay:g}, {period:g} s."
-            )
+        known, given = frames in ("newest", "all"), f"{delay:g}, {period:g} s"
+        refuse(
+            (not known, f"The frames to use are 'newest' or 'all', not {frames!r}."),
+            (delay < 0.0 or period <= 0.0, f"A delay is not negative, a period positive: {given}."),
+        )
         self.source, self.ball_filter = source, ball_filter or NumpyBallFilter.load()
         self._delay, self._period, self._all = delay, period, frames == "all"
         self._rules = rules or TrackingRules()
@@ -265,12 +245,9 @@ class BallTracker:
             self._take(one, one.time if self._all else newest)
         if self._estimate is None:
             return None
-        mean, lost = self._mean_at(now), now - self._seen > self._rules.lost_after
+        mean = self.ball_filter.move(self._estimate.mean, max(now - self._time, 0.0))
+        lost = now - self._seen > self._rules.lost_after
         return ObservedBall(mean[:3], mean[3:6], self._hit, lost)
-
-    def _mean_at(self, time: float) -> BallMean:
-        assert self._estimate is not None
-        return self.ball_filter.move(self._estimate.mean, max(time - self._time, 0.0))
 
     def _take(self, one: Sighting, stamp: float) -> None:
         position, recent, velocity = np.asarray(one.position, float), self._recent, None
@@ -299,7 +276,8 @@ class BallTracker:
             moved = math.dist(one.position, last.position)
             off = math.inf  # from where it is expected
             if moved > rules.jump and self._estimate is not None:
-                off = math.dist(one.position, self._mean_at(one.time)[:3])
+                ahead = max(one.time - self._time, 0.0)
+                off = math.dist(one.position, self.ball_filter.move(self._estimate.mean, ahead)[:3])
             too_fast = moved > rules.speed * (one.time - last.time)
             if too_fast or (moved > rules.jump and off > rules.jump):
                 odd, self._odd = self._odd, one
@@ -323,9 +301,9 @@ class TrackedBall(TaskObservation):
     def __init__(
         self, source: BallSource, robot: Robot, *, buffer: int = 5, repeat: int = 5
     ) -> None:
-        """Positions of ``source`` are in the frame of the base of ``robot``, which has the cup as
-        its end effector. ``buffer``: positions that the velocity is averaged over, as in the
-        policy's constants; ``repeat``: periods of the robot between two of them."""
+        """Positions of ``source`` are in the base frame of ``robot``, whose end effector is the
+        cup. ``buffer``: positions that the velocity is averaged over, as in the policy's constants;
+        ``repeat``: periods of the robot between two of them."""
         if buffer < 2:
             raise SettingError(f"A velocity needs at least 2 ball positions, not {buffer}.")
         self._source, self._kinematics = source, Kinematics(robot)
@@ -345,17 +323,15 @@ class TrackedBall(TaskObservation):
         """Fill the buffer with the newest position, as if the ball had been there."""
         if self._newest is None:
             raise SettingError(_UNSEEN)
-        here = self._in_cup(self._newest)
-        period = self._repeat * self._dt
+        here, period = self._in_cup(self._newest), self._repeat * self._dt
         for age in reversed(range(self._buffer)):
             self._seen.append((self._newest.time - age * period, here))
-        self._newest, self._ticks, self._now = None, 0, time
+        self._newest, self._ticks = None, 0
 
     def update(self, time: float, q: Positions, u: Controls) -> None:
         """Look each tick; at those where the policy is asked, keep a new position."""
         self.watch(time, q)
         self._ticks += 1
-        self._now = time
         if self._ticks % self._repeat == 0 and self._newest is not None:
             if self._newest.time > self._seen[-1][0]:
                 self._seen.append((self._newest.time, self._in_cup(self._newest)))
@@ -364,9 +340,8 @@ class TrackedBall(TaskObservation):
     def parts(self) -> Mapping[str, Any]:
         """Position [m] and velocity [m/s] in the cup frame."""
         steps = [(b - a) / (t - s) for (s, a), (t, b) in pairwise(self._seen)]
-        velocity = np.mean(steps, axis=0)
-        last, position = self._seen[-1]
-        ahead = position + min(self._now - last, 0.02) * velocity
+        velocity, (last, position) = np.mean(steps, axis=0), self._seen[-1]
+        ahead = position + min(self._past[-1][0] - last, 0.02) * velocity
         return {"ball_position": ahead, "ball_velocity": velocity}
 
     def _in_cup(self, measured: Sighting) -> Vector:
@@ -380,9 +355,8 @@ class Rally(TaskObservation):
     """Table tennis, in the world frame: filtered ball, racket, and whether the ball was hit."""
 
     def __init__(self, tracker: BallTracker, robot: Robot, *, repeat: int = 5) -> None:
-        """A ball that ``tracker`` follows in the world frame, and a ``robot`` with the racket as
-        its end effector. The tracker is asked at each step of the policy, every ``repeat``
-        periods."""
+        """``tracker`` works in the world frame and is asked at each step of the policy, every
+        ``repeat`` periods; the end effector of ``robot`` is the racket."""
         self._tracker, self._kinematics = tracker, Kinematics(robot)
         self._base = np.array(tracker.ball_filter.scene.base)
         self._dt, self._repeat, self._ticks = robot.dt, repeat, 0

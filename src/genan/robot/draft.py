@@ -61,11 +61,12 @@ class ChannelDraft:
     def toml(self, table: str) -> Iterator[str]:
         """The lines of its table; what is not known, but has a note, as a comment."""
         limited = math.isfinite(self.lower) and math.isfinite(self.upper)
+        short = lambda value: f"{value + 0.0:.6g}"  # what a person would write
         values = {
             "name": quoted(self.name),
             "unit": quoted(self.unit),
-            "range": f"[{_short(self.lower)}, {_short(self.upper)}]" if limited else None,
-            "rest": _short(self.rest),
+            "range": f"[{short(self.lower)}, {short(self.upper)}]" if limited else None,
+            "rest": short(self.rest),
             "log": self.log and quoted(self.log),
             "log_unit": self.log_unit and quoted(self.log_unit),
         }
@@ -94,14 +95,13 @@ class RobotDraft:
     def guesses(self) -> tuple[str, ...]:
         """Everything that was guessed, in sentences."""
         named: dict[tuple[str, str], list[str]] = {}
-        own = [("", self.notes)]
-        for name, notes in own + [(one.name, one.notes) for one in self.joints + self.controls]:
+        channels = [(one.name, one.notes) for one in self.joints + self.controls]
+        for name, notes in [("", self.notes), *channels]:
             for key, note in notes.items():
                 if note.guess:
-                    names = named.setdefault((_CALLED.get(key, key), note.text), [])
-                    names.extend([name] if name else [])
+                    named.setdefault((_CALLED.get(key, key), note.text), []).append(name)
         return tuple(
-            f"The {what}{f' of {listing(names)}' if names else ''}: {text}."
+            f"The {what}{f' of {listing(names)}' if all(names) else ''}: {text}."
             for (what, text), names in named.items()
         )
 
@@ -109,14 +109,17 @@ class RobotDraft:
 def robot_toml(new: RobotDraft) -> str:
     """The text of ``robot.toml``, with a comment on everything, ``GUESS`` where it was guessed."""
     others = ", ".join(site for site in new.sites if site != new.end_effector)
-    there = f"the model's sites: {others}" if new.sites else "the model has none"
-    site = quoted(new.sites[0]) if new.sites else "..."
-    end_effector = f"# end_effector = {site}  # a site that tasks refer to; {there}"
-    if new.end_effector is not None:
-        note = str(new.notes.get("end_effector", ""))
-        about = ", ".join(filter(None, ("a site of the model", note)))
+    if new.end_effector is None:
+        site, there = "...", "the model has none"
+        if new.sites:
+            site, there = quoted(new.sites[0]), f"the model's sites: {others}"
+        end_effector = f"# end_effector = {site}  # a site that tasks refer to; {there}"
+    else:
+        note = ", ".join(
+            filter(None, ("a site of the model", str(new.notes.get("end_effector", ""))))
+        )
         more = f"; others: {others}" if others else ""
-        end_effector = f"end_effector = {quoted(new.end_effector)}  # {about}{more}"
+        end_effector = f"end_effector = {quoted(new.end_effector)}  # {note}{more}"
     lines = [
         "# A robot for genan. Lines marked GUESS could not be found out: check them, then run "
         "'genan robots FILE'.",
@@ -139,11 +142,6 @@ def robot_toml(new: RobotDraft) -> str:
 def quoted(text: str) -> str:
     """A text of TOML; the rules for escapes are those of JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _short(value: float) -> str:
-    """Six digits: what a person would write."""
-    return f"{value + 0.0:.6g}"
 
 
 def draft(path: Path, *, model: str) -> RobotDraft:

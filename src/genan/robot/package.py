@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from genan.errors import ActuatorError, GenanError, RobotError, SettingError, listing
+from genan.errors import ActuatorError, GenanError, RobotError, SettingError, listing, refuse
 
 GROUP = "genan.robots"
 VIRTUAL = "virtual-"  # Before a robot's name: the program that plays that robot.
@@ -62,10 +62,7 @@ class RobotPackage:
         try:
             return getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
-            raise RobotError(
-                f"{value} of the robot {self.name!r} cannot be loaded: {error}; reinstall the "
-                "package that brings it."
-            ) from None
+            raise _broken(f"{value} of the robot {self.name!r}", error) from None
 
     def task_settings(self, task: str) -> Mapping[str, Any]:
         """This robot's values for the settings of ``task``; empty where it has none."""
@@ -89,11 +86,9 @@ def find_package(name: str) -> RobotPackage:
     try:
         package = getattr(importlib.import_module(module), "PACKAGE", None) or RobotPackage()
     except ImportError as error:
-        raise _broken(name, module, error) from None
+        raise _broken(f"The robot {name!r} ({module})", error) from None
     if not isinstance(package, RobotPackage):
-        raise RobotError(
-            f"PACKAGE of {module} must be a RobotPackage, not a {type(package).__name__}."
-        )
+        raise RobotError(f"PACKAGE of {module} must be a RobotPackage, not {package!r}.")
     return replace(package, name=name, folder=folder)
 
 
@@ -110,8 +105,7 @@ def virtual_names(what: str = "virtual") -> tuple[str, ...]:
 
 
 def check_offers(name: str, what: str, words: str) -> RobotPackage:
-    """The package of ``virtual-NAME`` (or NAME), refused unless its field ``what`` is filled;
-    ``words`` say in the message what it is needed for: "to serve"."""
+    """The package of ``virtual-NAME`` (or NAME) if it offers ``what``; ``words``: "to serve"."""
     there = virtual_names(what)
     if VIRTUAL + name.removeprefix(VIRTUAL) not in there:
         raise SettingError(f"There is no {name!r} {words}; there are: {listing(there)}.")
@@ -165,30 +159,23 @@ def _bundled(pattern: str) -> Iterator[tuple[str, Path]]:
 
 def _locate(name: str) -> tuple[str, Path]:
     """Module and folder of a robot, without importing it."""
-    values = {point.value for point in entry_points(group=GROUP, name=name)}
-    if not values:
-        raise RobotError(f"There is no robot {name!r}; installed are: {listing(robot_names())}.")
-    if len(values) > 1:
-        raise RobotError(
-            f"Two packages call a robot {name!r}: {listing(sorted(values))}; uninstall one."
-        )
-    (module,) = values
-    if ":" in module:
-        raise RobotError(
-            f"The entry point of the robot {name!r} must name the module of a folder, not "
-            f"{module}; classes are named in that module's PACKAGE (docs/add-a-robot.md)."
-        )
+    values = sorted({point.value for point in entry_points(group=GROUP, name=name)})
+    module = (values or [""])[0]
+    must = "(docs/add-a-robot.md) must name the module of a folder"
+    refuse(
+        (not values, f"There is no robot {name!r}; installed are: {listing(robot_names())}."),
+        (values[1:], f"Two packages call a robot {name!r}: {listing(values)}; uninstall one."),
+        (":" in module, f"The entry point of the robot {name!r} {must}, not {module}."),
+        error=RobotError,
+    )
     try:
         spec = importlib.util.find_spec(module)
     except ImportError as error:
-        raise _broken(name, module, error) from None
+        raise _broken(f"The robot {name!r} ({module})", error) from None
     if spec is None or not spec.submodule_search_locations:
-        raise _broken(name, module, "there is no such folder")
+        raise _broken(f"The robot {name!r} ({module})", "there is no such folder")
     return module, Path(spec.submodule_search_locations[0])
 
 
-def _broken(name: str, module: str, reason: object) -> RobotError:
-    return RobotError(
-        f"The robot {name!r} ({module}) cannot be loaded: {reason}; reinstall the package that "
-        "brings it."
-    )
+def _broken(what: str, reason: object) -> RobotError:
+    return RobotError(f"{what} cannot be loaded: {reason}; reinstall the package that brings it.")

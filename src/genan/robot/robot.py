@@ -8,7 +8,7 @@ dampers, armature, gravity) stay.
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import RobotError, listing
+from genan.errors import RobotError, listing, refuse
 from genan.robot.package import robot_folder, robot_names
 
 if TYPE_CHECKING:
     from mujoco import MjModel
-
-JointKind = Literal["hinge", "slide"]
 
 #: Factors from the units a person may write for each kind of joint; the first is the SI unit.
 _UNITS = {"hinge": {"rad": 1.0, "deg": math.pi / 180.0}, "slide": {"m": 1.0, "mm": 1e-3}}
@@ -54,7 +52,7 @@ class Joint:
     """One degree of freedom. Positions are in ``unit``: "rad" for a hinge, "m" for a slide."""
 
     name: str
-    kind: JointKind
+    kind: Literal["hinge", "slide"]
     lower: float  # Lowest position it may take [rad or m]; -inf where the model sets no limit.
     upper: float  # Highest position it may take [rad or m]; +inf where the model sets no limit.
     rest: float  # Position the robot rests at [rad or m].
@@ -99,27 +97,24 @@ class Robot:
     log: LogEntry = field(default_factory=LogEntry)  # How logs of other programs are read.
 
     @classmethod
-    def load(cls, source: str | Path) -> "Robot":
-        """Load an installed robot by name, or the ``robot.toml`` at a path or in a folder."""
-        path = _find(source)
-        about = _read(path)
+    def load(cls, source: "str | Path | Robot") -> "Robot":
+        """Load an installed robot by name, or the ``robot.toml`` at a path or in a folder; a robot
+        that is loaded already comes back as it is."""
+        if isinstance(source, Robot):
+            return source
+        path, about = _read(source)
         model_file, dt, tip = path.parent / about["model"], about["dt"], about.get("end_effector")
         model = compile_model(model_file, dt=dt)
         wanted, there = [entry["name"] for entry in about["joints"]], joint_names(model)
         sites = [model.site(i).name for i in range(model.nsite)]
         missing = [name for name in wanted if name not in there]
-        extra = [name for name in there if name not in wanted]
-        astray = tip is not None and tip not in sites
-        for wrong, words in (
+        extra, astray = [x for x in there if x not in wanted], tip not in (None, *sites)
+        _refuse(
+            path,
             (missing, f"joint {listing(missing)} is not in the model; it has {listing(there)}"),
-            (
-                extra,
-                f"the model also moves joint {listing(extra)}; list it, or fix it in the model",
-            ),
+            (extra, f"the model also moves joint {listing(extra)}; list it, or fix it there"),
             (astray, f"end_effector {tip!r} is not a site of the model; it has {listing(sites)}"),
-        ):
-            if wrong:
-                raise RobotError(f"{path}: {words}.")
+        )
         return cls(
             name=about["name"],
             description=about.get("description", ""),
@@ -145,10 +140,8 @@ class Robot:
     def tip(self) -> str:
         """The end effector's site; refused where there is none."""
         if self.end_effector is None:
-            raise RobotError(
-                f"The robot {self.name!r} has no end_effector, which is needed here; name the "
-                "model's site in its robot.toml."
-            )
+            needed = "no end_effector, which is needed here; name a site in its robot.toml"
+            raise RobotError(f"The robot {self.name!r} has {needed}.")
         return self.end_effector
 
     @property
@@ -212,8 +205,22 @@ def compile_model(path: Path, *, dt: float) -> "MjModel":
     except Exception as error:  # MuJoCo raises ValueError or FatalError depending on the fault
         reason = " ".join(str(error).split())
         raise RobotError(f"The model file {path} does not compile in MuJoCo: {reason}") from None
-    for fault in _faults(model):
-        raise RobotError(f"{path}: {fault}")
+    names, bodies = joint_names(model), [model.body(body).name for body in model.jnt_bodyid]
+    kinds = [joint_kind(model, i) for i in range(model.njnt)]
+    odd = [
+        f"joint {name!r} on body {body!r} is a {kind} joint"
+        for name, body, kind in zip(names, bodies, kinds, strict=True)
+        if kind not in _UNITS
+    ]
+    loops = [model.equality(i).name or f"equality {i}" for i in range(model.neq)]
+    _refuse(
+        path,
+        (odd, f"{', '.join(odd)}; genan works with hinges and slides on a base fixed to the world"),
+        (loops, f"the equality constraints {listing(loops)} close a loop; cut it"),
+        (not names, "the model has no joints; a robot needs at least one hinge or slide joint"),
+        (model.nflex or model.nskin, "the model has flexible bodies; remove the flex"),
+        ("" in names, "a joint of the model has no name; give it one, for logs"),
+    )
     # What the file's flags switch off becomes zero, so that every engine reads the same model.
     for flag, arrays in (
         (mjtDisableBit.mjDSBL_GRAVITY, (model.opt.gravity,)),
@@ -235,48 +242,16 @@ def joint_names(model: "MjModel") -> tuple[str, ...]:
     return tuple(model.joint(i).name for i in range(model.njnt))
 
 
-def joint_kind(model: "MjModel", index: int) -> JointKind:
-    """Whether a joint turns or slides."""
-    return cast(JointKind, _mujoco_kind(model, index))
-
-
-def _mujoco_kind(model: "MjModel", index: int) -> str:
+def joint_kind(model: "MjModel", index: int) -> str:
+    """Whether a joint is a "hinge", a "slide", or something that genan cannot simulate."""
     from mujoco import mjtJoint
 
     return mjtJoint(int(model.jnt_type[index])).name.removeprefix("mjJNT_").lower()
 
 
-def _faults(model: "MjModel") -> Iterator[str]:
-    """What genan cannot simulate."""
-    for i, name in enumerate(joint_names(model)):
-        if (kind := _mujoco_kind(model, i)) not in _UNITS:
-            body = model.body(model.jnt_bodyid[i]).name
-            yield (
-                f"joint {name!r} on body {body!r} is a {kind} joint; genan works with hinge and "
-                "slide joints on a fixed base, so replace it or fix the body to the world."
-            )
-    if loops := [model.equality(i).name or f"equality {i}" for i in range(model.neq)]:
-        yield (
-            f"the equality constraints {listing(loops)} close a loop; genan works with open "
-            "chains, so remove them or cut the loop."
-        )
-    if model.njnt == 0:
-        yield "the model has no joints; a robot needs at least one hinge or slide joint."
-    if model.nflex or model.nskin:
-        yield "the model has flexible bodies; genan works with rigid ones, so remove the flex."
-    if "" in joint_names(model):
-        yield f"joint number {joint_names(model).index('')} has no name; give it one, for logs."
-
-
-def _find(source: str | Path) -> Path:
-    if isinstance(source, str) and source in robot_names():
-        return robot_folder(source) / "robot.toml"
-    path = Path(source)
-    path = path / "robot.toml" if path.is_dir() else path
-    if path.is_file():
-        return path
-    there = listing(robot_names())
-    raise RobotError(f"There is no robot {str(source)!r}; give a robot.toml, or one of {there}.")
+def _refuse(where: object, *rules: tuple[object, str]) -> None:
+    """Raise the words of the first rule whose condition holds, and where that is."""
+    refuse(*((wrong, f"{where}: {words}.") for wrong, words in rules), error=RobotError)
 
 
 # Reading robot.toml: every key has a reader that gives its value, or None where that does not fit.
@@ -288,8 +263,7 @@ def _number(value: Any) -> float | None:
 
 
 def _time(value: Any, most: float = math.inf) -> float | None:
-    seconds = _number(value)
-    return seconds if seconds is not None and 0.0 < seconds <= most else None
+    return _number(value) if 0.0 < (_number(value) or 0.0) <= most else None
 
 
 def _interval(value: Any) -> tuple[float, float] | None:
@@ -297,23 +271,16 @@ def _interval(value: Any) -> tuple[float, float] | None:
     return (low, high) if low is not None and high is not None and low < high else None
 
 
-def _tables(value: Any) -> list[dict[str, Any]] | None:
-    tables = isinstance(value, list) and all(isinstance(one, dict) for one in value)
-    return (tables and value) or None
+def _tables(value: Any) -> list[Any] | None:
+    return value if isinstance(value, list) and value and {*map(type, value)} == {dict} else None
 
 
-_LOG = ("log", "log_unit", "log_scale", "log_offset")
+#: By kind of table the keys that it must have and those that it may have.
 _KEYS = {
-    "robot": ("name", "description", "model", "dt", "end_effector", "joints", "controls", "import"),
-    "joint": ("name", "unit", "range", "rest", *_LOG),
-    "control": ("name", "unit", "range", "rest", "explore", *_LOG),
-    "import": ("time", "time_unit", "format", "gap"),
-}
-_REQUIRED = {
-    "robot": ("name", "model", "dt", "joints", "controls"),
-    "joint": ("name",),
-    "control": ("name", "range"),
-    "import": (),
+    "robot": ("name model dt joints controls", "description end_effector import"),
+    "joint": ("name", "unit range rest log log_unit log_scale log_offset"),
+    "control": ("name range", "unit rest explore log log_unit log_scale log_offset"),
+    "import": ("", "time time_unit format gap"),
 }
 _TEXTS = ("name", "model", "end_effector", "log", "log_unit", "time", "time_unit", "format")
 #: Of every key what is expected, for the message, and the reader.
@@ -333,8 +300,14 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """The ``robot.toml`` at ``path``, checked on its own, before the model file is opened."""
+def _read(source: str | Path) -> tuple[Path, dict[str, Any]]:
+    """A ``robot.toml`` and its content, checked on its own, before the model file is opened."""
+    named = isinstance(source, str) and source in robot_names()
+    path = robot_folder(str(source)) if named else Path(source)
+    path = path / "robot.toml" if path.is_dir() else path
+    if not path.is_file():
+        there = listing(robot_names())
+        raise RobotError(f"There is no robot '{source}'; give a robot.toml, or one of {there}.")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -343,58 +316,51 @@ def _read(path: Path) -> dict[str, Any]:
         raise RobotError(f"{path} cannot be read: {error.strerror}.") from None
     about = _checked(table, "robot", str(path))
     for kind in ("joint", "control"):
-        entries = about[f"{kind}s"]
-        about[f"{kind}s"] = [
+        entries = [
             _checked(one, kind, f"{path}: {kind} {i} ({one.get('name')!r})")
-            for i, one in enumerate(entries, 1)
+            for i, one in enumerate(about[f"{kind}s"], 1)
         ]
         names = [one["name"] for one in entries]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise RobotError(f"{path}: {kind} {listing(sorted(twice))} is listed twice.")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        _refuse(path, (twice, f"{kind} {listing(twice)} is listed twice"))
+        about[f"{kind}s"] = entries
     about["import"] = _checked(about.get("import", {}), "import", f"{path}: [import]")
-    return about
+    return path, about
 
 
 def _checked(table: dict[str, Any], kind: str, where: str) -> dict[str, Any]:
     """The values of a table in their types; unknown, missing and misfitting keys are refused."""
-    known = _KEYS[kind]
-    for key in table:
-        if key not in known:
-            raise RobotError(f"{where}: unknown key {key!r}; the keys there are: {listing(known)}.")
+    required, known = _KEYS[kind][0].split(), " ".join(_KEYS[kind]).split()
     values = {}
-    for key in dict.fromkeys((*_REQUIRED[kind], *table)):
-        expected, read = _READERS[key]
-        values[key] = read(table.get(key))
-        if values[key] is None:
-            raise RobotError(f"{where}: expected {key} = {expected}, found {table.get(key)!r}.")
+    for key in dict.fromkeys((*table, *required)):
+        unknown = f"unknown key {key!r}; the keys there are: {listing(known)}"
+        _refuse(where, (key not in known, unknown))
+        (expected, read), came = _READERS[key], table.get(key)
+        values[key] = read(came)
+        _refuse(where, (values[key] is None, f"expected {key} = {expected}, found {came!r}"))
     return values
 
 
 def _log(entry: dict[str, Any]) -> LogColumn:
-    scale, offset = entry.get("log_scale", 1.0), entry.get("log_offset", 0.0)
-    return LogColumn(entry.get("log"), entry.get("log_unit"), scale, offset)
+    keys = {"column": "log", "unit": "log_unit", "scale": "log_scale", "offset": "log_offset"}
+    return LogColumn(**{name: entry[key] for name, key in keys.items() if key in entry})
 
 
 def _joint(entry: dict[str, Any], model: "MjModel", path: Path) -> Joint:
     name, index = entry["name"], joint_names(model).index(entry["name"])
-    kind = joint_kind(model, index)
-    si = next(iter(_UNITS[kind]))
-    scale = _UNITS[kind].get(entry.get("unit", si))
-    if scale is None:
-        raise RobotError(
-            f"{path}: joint {name!r} is a {kind} joint, so its unit must be one of "
-            f"{listing(_UNITS[kind])}, not {entry['unit']!r}."
-        )
-    limited, (lower, upper) = model.jnt_limited[index], map(float, model.jnt_range[index])
-    lower, upper = (lower, upper) if limited else (-math.inf, math.inf)
+    kind = cast(Literal["hinge", "slide"], joint_kind(model, index))
+    units, si = _UNITS[kind], next(iter(_UNITS[kind]))
+    unit, where = entry.get("unit", si), f"{path}: joint {name!r}"
+    must = f"is a {kind} joint, so its unit must be one of {listing(units)}, not {unit!r}"
+    _refuse(where, (unit not in units, must))
+    lower, upper = map(float, model.jnt_range[index])
     if "range" in entry:
-        lower, upper = (scale * bound for bound in entry["range"])
-    rest = scale * entry["rest"] if "rest" in entry else min(max(0.0, lower), upper)
-    if not lower <= rest <= upper:
-        raise RobotError(
-            f"{path}: joint {name!r} rests at {rest:g} {si}, outside its range {lower:g} to "
-            f"{upper:g}."
-        )
+        lower, upper = (units[unit] * bound for bound in entry["range"])
+    elif not model.jnt_limited[index]:
+        lower, upper = -math.inf, math.inf
+    rest = units[unit] * entry["rest"] if "rest" in entry else min(max(0.0, lower), upper)
+    beyond = f"rests at {rest:g} {si}, outside its range {lower:g} to {upper:g}"
+    _refuse(where, (not lower <= rest <= upper, beyond))
     return Joint(name, kind, lower, upper, rest, _log(entry))
 
 
@@ -403,9 +369,6 @@ def _control(entry: dict[str, Any], path: Path) -> Control:
     rest = entry.get("rest", min(max(0.0, lower), upper))
     low, high = entry.get("explore", entry["range"])
     for key, value in (("rest", rest), ("explore", low), ("explore", high)):
-        if not lower <= value <= upper:
-            raise RobotError(
-                f"{path}: control {name!r}: {key} {value:g} lies outside the control's range "
-                f"{lower:g} to {upper:g}."
-            )
+        beyond = f"{key} {value:g} lies outside the control's range {lower:g} to {upper:g}"
+        _refuse(f"{path}: control {name!r}", (not lower <= value <= upper, beyond))
     return Control(name, entry.get("unit", "1"), lower, upper, rest, low, high, _log(entry))

@@ -7,17 +7,13 @@ import socket
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from genan.deployment.interface import (
-    Clock,
-    ConnectionLostError,
-    Reading,
-    RobotInterface,
-    WallClock,
-)
+from genan.deployment import interface
+from genan.deployment.interface import Clock, ConnectionLostError, Reading
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.robots.pamy2 import pressures, wire
@@ -29,21 +25,24 @@ PHASE = 0.35
 after the robot's telegrams and commands well before its next period."""
 
 
-class Pamy2Client(RobotInterface):
+@dataclass(eq=False)
+class Pamy2Client(interface.RobotInterface):
     """What both have: four joints, controls within their range, a reading that may grow old."""
 
-    def __init__(
-        self, robot: str | Robot, lost_after: float, limits: PressureLimits, clock: Clock | None
-    ) -> None:
-        self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
-        if (self.robot.nq, self.robot.nu) != (4, 4):
+    _: KW_ONLY
+    robot: Any = "pamy2"  # Description of the arm, or its name.
+    lost_after: float = 0.2  # Nothing new for longer than this: the connection is lost [s].
+    limits: PressureLimits = AUGUST_2024  # Pressures that the muscles may be given.
+    clock: Clock = field(default_factory=interface.WallClock)  # Paces the loop, times what is lost.
+
+    def __post_init__(self) -> None:
+        self.robot = robot = Robot.load(self.robot)
+        if (robot.nq, robot.nu) != (4, 4):
             raise SettingError(
-                f"A PAMY2 has 4 joints and 4 controls; robot {self.robot.name!r} has "
-                f"{self.robot.nq} and {self.robot.nu}: choose 'pamy2' or another description."
+                f"A PAMY2 has 4 joints and 4 controls; robot {robot.name!r} has {robot.nq} and "
+                f"{robot.nu}: choose 'pamy2' or another description."
             )
-        self.clock = WallClock() if clock is None else clock
-        self._lost_after, self._limits = lost_after, limits
-        self._low, self._high = self.robot.u_range
+        self._low, self._high = robot.u_range
         self._reading: Reading | None = None
         self._last_heard = 0.0
 
@@ -64,60 +63,41 @@ class Pamy2Client(RobotInterface):
     def _send_controls(self, u: Joints) -> None: ...
 
 
+@dataclass(eq=False)
 class Pamy2Udp(Pamy2Client):
-    """A PAMY2 over UDP, or a virtual one behind ``genan serve``.
+    """A PAMY2 over UDP, or a virtual one behind ``genan serve``; connects to nothing yet.
 
     ``read`` gives the newest valid telegram of this robot; whatever else arrives is counted in
     ``statistics`` and dropped. When nothing new has come it gives the same reading again, with the
     same time.
     """
 
-    def __init__(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 4700,
-        *,
-        robot: str | Robot = "pamy2",
-        timeout: float = 3.0,
-        lost_after: float = 0.2,
-        rise: float = 0.0,
-        farewell: bool = False,
-        wiring: wire.Wiring = wire.LAB,
-        limits: PressureLimits = AUGUST_2024,
-        clock: Clock | None = None,
-    ) -> None:
-        """Connects to nothing yet.
+    host: str = "127.0.0.1"  # Name or address of the robot (the lab's is at 192.168.0.110).
+    port: int = 4700  # Its UDP port.
+    _: KW_ONLY
+    timeout: float = 3.0  # How long ``connect`` waits for an answer [s].
+    rise: float = 0.0
+    """0 asks for the pressures of rest from the first telegram on. A robot that was just switched
+    on has its muscles at their lowest pressures: ``connect`` then begins there, as the lab's client
+    does, and takes this long to bring them to rest [s]."""
+    farewell: bool = False
+    """Whether ``stop`` reports to the robot that its client leaves. The lab's client never does,
+    and its source fears that the real robot shuts down; ``genan serve`` lets go of the client."""
+    wiring: wire.Wiring = wire.LAB  # Zeros, senses and crossed muscles of this robot.
 
-        Args:
-            host: name or address of the robot (the lab's is at 192.168.0.110).
-            port: its UDP port.
-            robot: description of the arm, or its name.
-            timeout: how long ``connect`` waits for an answer [s].
-            lost_after: how long nothing may come before the connection counts as lost [s].
-            rise: 0 asks for the pressures of rest from the first telegram on. A robot that was just
-                switched on has its muscles at their lowest pressures: ``connect`` then begins
-                there, as the lab's client does, and takes this long to bring them to rest [s].
-            farewell: whether ``stop`` tells the robot that its client leaves. The lab's client
-                never does, and its source fears that the real robot shuts down; ``genan serve``
-                only lets go of the client at once.
-            wiring: zeros, senses and crossed muscles of this robot.
-            limits: pressures that its muscles may be given.
-            clock: paces the loop, and times what is lost; the wall's where left out.
-        """
-        if not 0.0 < lost_after < timeout:
+    def __post_init__(self) -> None:
+        if not 0.0 < self.lost_after < self.timeout:
             raise SettingError(
                 "A connection is lost later than at once and before connecting gives up, got "
-                f"lost_after {lost_after:g} s and timeout {timeout:g} s."
+                f"lost_after {self.lost_after:g} s and timeout {self.timeout:g} s."
             )
-        super().__init__(robot, lost_after, limits, clock)
-        self._host, self._port, self._timeout = host, port, timeout
-        self._rise, self._farewell, self._wiring = rise, farewell, wiring
+        super().__post_init__()
         self._socket: socket.socket | None = None
         self._address: wire.Address = ("", 0)
         self._counts: Counter[str] = Counter()
         self._order = wire.TelegramOrder(bits=32)
         self._here, self._robot_us, self._counter = 0.0, 0, 0
-        self._pressure = self._rest = pressures.bar_from_control(self.robot.u_rest, limits)
+        self._pressure = self._rest = pressures.bar_from_control(self.robot.u_rest, self.limits)
 
     @property
     def statistics(self) -> Mapping[str, int]:
@@ -130,11 +110,10 @@ class Pamy2Udp(Pamy2Client):
             return
         kind = socket.AF_INET, socket.SOCK_DGRAM
         try:
-            found = socket.getaddrinfo(self._host, self._port, *kind)[0][4]
+            found = socket.getaddrinfo(self.host, self.port, *kind)[0][4]
         except (OSError, OverflowError) as error:
-            raise ConnectionLostError(
-                f"There is no robot at {self._host}:{self._port} ({error}); give its address."
-            ) from error
+            where = f"There is no robot at {self.host}:{self.port} ({error})"
+            raise ConnectionLostError(f"{where}; give its address.") from error
         self._address = (str(found[0]), int(found[1]))
         self._socket = socket.socket(*kind)
         self._socket.setblocking(False)
@@ -151,15 +130,15 @@ class Pamy2Udp(Pamy2Client):
         A client that was away itself, as between two trials, takes the robot up again first: a
         telegram, an answer.
         """
-        if self.clock.now() - self._here > self._lost_after:
+        if self.clock.now() - self._here > self.lost_after:
             self._drain()
             self._await_answer(self._pressure)
         self._drain()
         self._here = self.clock.now()
         silence = self._here - self._last_heard
-        if silence > self._lost_after or self._reading is None:
+        if silence > self.lost_after or self._reading is None:
             raise ConnectionLostError(
-                f"Nothing came from the robot at {self._host}:{self._port} for "
+                f"Nothing came from the robot at {self.host}:{self.port} for "
                 f"{1e3 * silence:.0f} ms; look whether it is switched on and its cable is in."
             )
         return self._reading
@@ -171,7 +150,7 @@ class Pamy2Udp(Pamy2Client):
     def stop(self) -> None:
         """Close the socket; a robot that hears nothing any more brings itself to rest."""
         if self._socket is not None:
-            if self._farewell:
+            if self.farewell:
                 self._send(self._rest, connection=wire.LEAVING)
             self._socket.close()
             self._socket = None
@@ -199,7 +178,7 @@ class Pamy2Udp(Pamy2Client):
         if verdict == "restarted":
             self._counts["robot started again"] += 1
         self._last_heard = now
-        q, speed = self._wiring.q_from_wire(state.angle), self._wiring.speed_from_wire(state.speed)
+        q, speed = self.wiring.q_from_wire(state.angle), self.wiring.speed_from_wire(state.speed)
         extra = {"pressure": state.pressure, "speed": speed}
         self._reading = Reading(self._robot_us / 1e6, q, extra)
         return "accepted"
@@ -207,10 +186,10 @@ class Pamy2Udp(Pamy2Client):
     def _call(self) -> None:
         """Call until the robot answers, bring it to rest, and fall into step with its telegrams."""
         period = self.robot.dt
-        if self._rise > 0.0:
-            lowest = self._limits.bar[0]
+        if self.rise > 0.0:
+            lowest = self.limits.bar[0]
             self._await_answer(lowest)
-            steps, began = max(1, round(self._rise / period)), self.clock.now()
+            steps, began = max(1, round(self.rise / period)), self.clock.now()
             for step in range(1, steps + 1):
                 self._send(lowest + (self._rest - lowest) * step / steps)
                 self.clock.wait_until(began + step * period)
@@ -224,9 +203,9 @@ class Pamy2Udp(Pamy2Client):
         began = due = self.clock.now()
         while self._counts["accepted"] == before:
             now = self.clock.now()
-            if now - began > self._timeout:
+            if now - began > self.timeout:
                 raise ConnectionLostError(
-                    f"No robot answers at {self._host}:{self._port} (waited {self._timeout:g} s); "
+                    f"No robot answers at {self.host}:{self.port} (waited {self.timeout:g} s); "
                     "switch it on, or start 'genan serve --robot virtual-pamy2', and look whether "
                     "another client holds it."
                 )
@@ -239,9 +218,8 @@ class Pamy2Udp(Pamy2Client):
 
     def _opened(self) -> socket.socket:
         if self._socket is None:
-            raise ConnectionLostError(
-                f"The robot at {self._host}:{self._port} is not connected; call connect first."
-            )
+            where = f"The robot at {self.host}:{self.port}"
+            raise ConnectionLostError(f"{where} is not connected; call connect first.")
         return self._socket
 
     def _drain(self) -> None:
@@ -249,13 +227,13 @@ class Pamy2Udp(Pamy2Client):
             self.receive(data, sender)
 
     def _send_controls(self, u: Joints) -> None:
-        self._send(pressures.bar_from_control(u, self._limits))
+        self._send(pressures.bar_from_control(u, self.limits))
 
     def _send(self, pressure: Muscles, *, connection: int = wire.CONNECTED) -> None:
         opened = self._opened()
         self._counter += 1
         self._pressure, self._here = pressure, self.clock.now()
-        wired, now_us = self._wiring.pressure_to_wire(pressure), int(1e6 * self._here)
+        wired, now_us = self.wiring.pressure_to_wire(pressure), int(1e6 * self._here)
         telegram = wire.pack_command(self._counter, now_us, wired, connection=connection)
         try:
             opened.sendto(telegram, self._address)
@@ -264,34 +242,18 @@ class Pamy2Udp(Pamy2Client):
             self._counts["not sent"] += 1
 
 
+@dataclass(eq=False)
 class O80Robot(Pamy2Client):
     """A PAMY2 as an ``o80_pam.FrontEnd``; o80 is imported when it connects.
 
     Muscles and angles are in genan's order and sense already: the lab's driver, below o80, does
-    what ``Wiring`` does.
+    what ``Wiring`` does. The back-end clips pressures to its own limits as well.
     """
 
-    def __init__(
-        self,
-        segment: str = "real_robot",
-        *,
-        robot: str | Robot = "pamy2",
-        lost_after: float = 0.2,
-        limits: PressureLimits = AUGUST_2024,
-        clock: Clock | None = None,
-    ) -> None:
-        """Connects to nothing yet.
+    segment: str = "real_robot"  # Name of the back-end's shared memory.
 
-        Args:
-            segment: name of the back-end's shared memory; "real_robot" is the robot.
-            robot: description of the arm, or its name.
-            lost_after: how long the back-end may make no observation before the connection counts
-                as lost [s].
-            limits: pressures that the muscles may be given; the back-end clips to its own as well.
-            clock: paces the loop; the wall's where left out.
-        """
-        super().__init__(robot, lost_after, limits, clock)
-        self._segment = segment
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._o80: Any = None
         self._front_end: Any = None
 
@@ -302,12 +264,10 @@ class O80Robot(Pamy2Client):
         try:
             self._o80, o80_pam = importlib.import_module("o80"), importlib.import_module("o80_pam")
         except ImportError as error:
-            raise SettingError(
-                f"o80 is not installed here ({error}); install the lab's o80 and o80_pam, or "
-                "reach the robot over UDP."
-            ) from error
+            todo = "install the lab's o80 and o80_pam, or reach the robot over UDP"
+            raise SettingError(f"o80 is not installed here ({error}); {todo}.") from error
         try:
-            front_end = o80_pam.FrontEnd(self._segment)
+            front_end = o80_pam.FrontEnd(self.segment)
             if not front_end.is_backend_active():
                 raise self._lost("is not running")
         except RuntimeError as error:  # what o80 raises where there is no such shared memory
@@ -324,7 +284,7 @@ class O80Robot(Pamy2Client):
             extra = {"pressure": pressures.bar_from_counts(counts), "speed": speed}
             self._reading = Reading(time, np.array(seen.get_positions(), dtype=float), extra)
             self._last_heard = now
-        elif now - self._last_heard > self._lost_after:
+        elif now - self._last_heard > self.lost_after:
             raise self._lost(f"made no new observation for {1e3 * (now - self._last_heard):.0f} ms")
         return self._reading
 
@@ -334,7 +294,7 @@ class O80Robot(Pamy2Client):
 
     def _send_controls(self, u: Joints) -> None:
         front_end, o80 = self._attached(), self._o80
-        counts = pressures.counts_from_control(u, self._limits).astype(int).tolist()
+        counts = pressures.counts_from_control(u, self.limits).astype(int).tolist()
         within = o80.Duration_us.microseconds(round(1e6 * self.robot.dt))
         front_end.add_command(counts[0::2], counts[1::2], within, o80.Mode.OVERWRITE)
         front_end.pulse()
@@ -346,5 +306,5 @@ class O80Robot(Pamy2Client):
 
     def _lost(self, what: str) -> ConnectionLostError:
         return ConnectionLostError(
-            f"The o80 back-end {self._segment!r} {what}; start it (o80_pamy2) and connect again."
+            f"The o80 back-end {self.segment!r} {what}; start it (o80_pamy2) and connect again."
         )
