@@ -1,9 +1,10 @@
+from dataclasses import replace
+
 import h5py
 import numpy as np
 import pytest
 
 from genan.data import Recorder, Trajectories, load, split, summary, write
-from genan.data.trajectories import joined_names
 from genan.errors import DataError
 
 
@@ -75,11 +76,20 @@ def test_a_split_keeps_recordings_together(make):
         split(["a"] * 3, seed=0)
 
 
-def test_joining():
-    assert joined_names([("0", "1"), ("0",)], same_origin=False) == ("0", "1", "2")
-    assert joined_names([("a", "b"), ("c",)], same_origin=False) == ("a", "b", "c")
-    assert joined_names([("a", "b"), ("a",)], same_origin=False) == ("0/a", "0/b", "1/a")
-    assert joined_names([("a", "b"), ("a",)], same_origin=True) == ("a", "b", "a")
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        (("0", "1"), ("0",), ("0", "1", "2")),
+        (("a", "b"), ("c",), ("a", "b", "c")),
+        (("a", "b"), ("a",), ("0/a", "0/b", "1/a")),
+    ],
+)
+def test_joining(make, first, second, joined):
+    parts = [named(make, *first), named(make, *second)]
+    other = [replace(part, provenance={"part": k}) for k, part in enumerate(parts)]
+    assert Trajectories.concatenate(other).recordings == joined
+    same = [replace(part, provenance={}) for part in parts]
+    assert Trajectories.concatenate(same).recordings == joined, "no origin is not the same origin"
 
 
 def test_concatenation_of_parts_of_one_file(make):

@@ -37,9 +37,6 @@ def _are_names(names: Sequence[str]) -> bool:
     return not isinstance(names, str) and all(isinstance(name, str) and name for name in names)
 
 
-# --- What the columns of a recording mean: rate, joints, controls, units and ranges.
-
-
 @dataclass(frozen=True, eq=False)
 class Channels:
     """The columns of q and u: their order, names and units, and the period they were sampled at."""
@@ -69,15 +66,18 @@ class Channels:
                 error=DataError,
             )
             checked |= {f"{kind}s": tuple(names), f"{kind}_units": units}
-        for name, unit in zip(self.joints, checked["joint_units"], strict=True):
-            if unit not in JOINT_UNITS:
-                raise DataError(f"Joint {name!r} is in {unit!r}; convert it to one of 'rad', 'm'.")
         if bounds.shape != (2, len(self.controls)):
             expected = f"[2, {len(self.controls)}], lowest then highest of each control"
             raise DataError(f"control_range must be {expected}, not {list(bounds.shape)}.")
-        for name, low, high in zip(self.controls, *bounds, strict=True):
-            if not low < high:
-                raise DataError(f"Control {name!r} has the range {low:g} to {high:g}: it is empty.")
+        pairs = zip(self.joints, checked["joint_units"], strict=True)
+        wrong = [f"Joint {n!r} is in {unit!r}" for n, unit in pairs if unit not in JOINT_UNITS]
+        spans = zip(self.controls, *bounds, strict=True)
+        empty = [f"{n!r} has the range {a:g} to {b:g}" for n, a, b in spans if not a < b]
+        refuse(
+            (wrong, f"{''.join(wrong[:1])}; convert it to one of 'rad', 'm'."),
+            (empty, f"Control {''.join(empty[:1])}: it is empty."),
+            error=DataError,
+        )
         bounds.flags.writeable = False
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -130,9 +130,6 @@ class Channels:
         self.check_rate(robot.dt, whose=of)
 
 
-# --- Names of recordings: pieces of one are kept together by a split.
-
-
 def own_names(count: int) -> tuple[str, ...]:
     """``"0", "1", ...``: every trajectory is a recording of its own."""
     return tuple(map(str, range(count)))
@@ -149,29 +146,6 @@ def checked_names(names: Sequence[str], count: int) -> tuple[str, ...]:
         error=DataError,
     )
     return tuple(names) or own_names(count)
-
-
-def recording_numbers(names: Sequence[str]) -> Int[np.ndarray, " N"]:
-    """Number of each trajectory's recording, from 0 in the order in which they first appear."""
-    first = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return np.array([first[name] for name in names], dtype=np.int64)
-
-
-def joined_names(parts: Sequence[tuple[str, ...]], *, same_origin: bool) -> tuple[str, ...]:
-    """The names of several lists of recordings as one list.
-
-    The same name in two lists is the same recording where both come from the same origin, else
-    another one, distinguished by the number of its list (``"0/run 1"``, ``"1/run 1"``).
-    """
-    if all(names == own_names(len(names)) for names in parts):
-        return own_names(sum(map(len, parts)))
-    names = [name for part in parts for name in part]
-    if same_origin or sum(len(set(part)) for part in parts) == len(set(names)):
-        return tuple(names)
-    return tuple(f"{number}/{name}" for number, part in enumerate(parts) for name in part)
-
-
-# --- What every recording is checked for.
 
 
 def check_samples(
@@ -261,9 +235,6 @@ def differences(first: Table, second: Table, words: str) -> str:
     pairs = {key: (one.get(key), other.get(key)) for key in {**one, **other}}
     differing = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
     return ", ".join(f"{key} ({words.format(*map(repr, p))})" for key, p in differing.items())
-
-
-# --- What was recorded.
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,7 +328,11 @@ class Trajectories:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Trajectories"]) -> "Trajectories":
-        """All trajectories of several recordings with the same channels, in order."""
+        """All trajectories of several recordings with the same channels, in order.
+
+        The same name in two of them is the same recording where both come from the same origin,
+        else another one, distinguished by its number in ``parts`` ("0/run 1", "1/run 1").
+        """
         if not parts:
             raise DataError("There is nothing to concatenate; give at least one recording.")
         first, origin = parts[0].channels.settings(), parts[0].provenance
@@ -369,9 +344,13 @@ class Trajectories:
         columns = zip(*((part.q, part.u, part.lengths) for part in parts), strict=True)
         q, u, lengths = map(np.concatenate, columns)
         provenance = origin if same else {"concatenated": [part.provenance for part in parts]}
-        named = [part.recordings for part in parts]
-        names = joined_names(named, same_origin=same and bool(origin))
-        return cls(parts[0].channels, q, u, lengths, provenance, names)
+        names = [name for part in parts for name in part.recordings]
+        distinct = sum(len(set(part.recordings)) for part in parts) == len(set(names))
+        if all(part.recordings == own_names(len(part)) for part in parts):
+            names = []
+        elif not distinct and not (same and origin):
+            names = [f"{k}/{name}" for k, part in enumerate(parts) for name in part.recordings]
+        return cls(parts[0].channels, q, u, lengths, provenance, tuple(names))
 
     def __repr__(self) -> str:
         return (
@@ -400,7 +379,8 @@ class Trajectories:
     @cached_property
     def recording_numbers(self) -> Int[np.ndarray, " N"]:
         """Number of each trajectory's recording, from 0 in the order of first appearance."""
-        return recording_numbers(self.recordings)
+        first = {name: number for number, name in enumerate(dict.fromkeys(self.recordings))}
+        return np.array([first[name] for name in self.recordings], dtype=np.int64)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -436,9 +416,6 @@ class Trajectories:
             raise DataError(f"Robot {robot.name!r} cannot have recorded this: {error}") from None
 
 
-# --- Velocities and accelerations, by the differences that a symplectic step retraces exactly.
-
-
 @dataclass(frozen=True, eq=False)
 class Differences:
     """Motion at every sample that has both neighbours in its trajectory."""
@@ -470,9 +447,6 @@ def finite_differences(q: Positions, *, lengths: Lengths, dt: float) -> Differen
     return Differences(rows=rows, qd=arriving / dt, qdd=(leaving - arriving) / dt**2)
 
 
-# --- Training and validation: split by whole recordings, never by sample.
-
-
 def split(
     trajectories: Trajectories | Sequence[str] | int, *, fraction: float = 0.8, seed: int
 ) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " held_out"]]:
@@ -488,14 +462,16 @@ def split(
     first list, rounded to whole ones. The same ``seed`` gives the same split.
     """
     names = own_names(trajectories) if isinstance(trajectories, int) else trajectories
-    of = recording_numbers(names.recordings if isinstance(names, Trajectories) else names)
-    count = int(of.max(initial=-1)) + 1
+    names = names.recordings if isinstance(names, Trajectories) else names
+    recordings = list(dict.fromkeys(names))
+    count = len(recordings)
     if not 0.0 < fraction < 1.0:
         raise SettingError(f"The fraction to train on must lie between 0 and 1, not {fraction:g}.")
     if count < 2:
-        pieces = f" of {len(of)} trajectories" if len(of) > count else ""
+        pieces = f" of {len(names)} trajectories" if len(names) > count else ""
         raise DataError(f"A split needs at least 2 recordings; there is {count}{pieces}.")
     cut = min(max(round(fraction * count), 1), count - 1)
     order = np.random.default_rng(seed).permutation(count)
-    first = np.isin(of, order[:cut])
+    chosen = {recordings[number] for number in order[:cut]}
+    first = np.array([name in chosen for name in names])
     return np.flatnonzero(first), np.flatnonzero(~first)

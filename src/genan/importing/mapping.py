@@ -1,5 +1,4 @@
-"""What is taken of a log: which recordings, and which column is which joint or control, in which
-unit."""
+"""What is taken of a log: which recordings, and which column is which joint, in which unit."""
 
 import math
 import re
@@ -8,16 +7,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import combinations
-from typing import Any, Literal
-
-import numpy as np
-from jaxtyping import Float
+from typing import Literal
 
 from genan.errors import DataError, SettingError, check_numbers, listing
-from genan.importing.source import Facts, LogSource, no_column
+from genan.importing.source import Facts, LogSource, check_names
 from genan.robot import Control, Joint, Robot
 
-Samples = Float[np.ndarray, "n k"]
 Choice = dict[str, Literal["train", "test", "none"]]  # Where each recording goes.
 
 #: The unit that each unit is a multiple of, and the factor.
@@ -93,10 +88,11 @@ class ImportSettings:
 def choose_files(settings: ImportSettings, recordings: Sequence[tuple[str, Facts]]) -> Choice:
     """Where each recording (name and facts, in the order of the logs) goes, by the patterns:
     ``run_*`` (its name), ``kind=sysid`` (a fact), ``last:20%``."""
+    names = [name for name, _ in recordings]
 
     def fitting(pattern: str) -> set[str]:
         if pattern.startswith("last:"):
-            return _last(pattern, [name for name, _ in recordings])
+            return _last(pattern, names)
         found, (key, _, value) = set(), pattern.partition("=")
         for name, facts in recordings:
             try:
@@ -109,15 +105,12 @@ def choose_files(settings: ImportSettings, recordings: Sequence[tuple[str, Facts
             return found
         known = sorted({f"{key}={x}" for _, facts in recordings for key, x in facts.items()})
         said = f"; they say of themselves: {listing(known[:20])}" if known else ""
-        more = f" and {len(recordings) - 6} more" if len(recordings) > 6 else ""
-        names = listing(name for name, _ in recordings[:6])
-        raise DataError(f"No recording fits {pattern!r}; there are {names}{more}{said}.")
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        there = f"{listing(names[:6])}{more}{said}"
+        raise DataError(f"No recording fits {pattern!r}; there are {there}.")
 
-    only, without, test = (
-        set().union(*map(fitting, patterns))
-        for patterns in (settings.only, settings.without, settings.test)
-    )
-    names = [name for name, _ in recordings]
+    given = settings.only, settings.without, settings.test
+    only, without, test = (set().union(*map(fitting, patterns)) for patterns in given)
     taken = {name for name in names if name in only or not settings.only} - without
     return {n: "none" if n not in taken else "test" if n in test else "train" for n in names}
 
@@ -145,10 +138,9 @@ class MappedColumn:
     shift: float
 
     def __str__(self) -> str:
-        if self.factor == 1.0 and self.shift == 0.0:
-            return self.column
         shift = f" + {self.shift:g}" if self.shift else ""
-        return f"{self.factor:.9g} * {self.column}{shift} (logged in {self.unit})"
+        how = f"{self.factor:.9g} * {self.column}{shift} (logged in {self.unit})"
+        return how if shift or self.factor != 1.0 else self.column
 
 
 @dataclass(frozen=True)
@@ -168,21 +160,8 @@ class ColumnMapping:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column to read."""
-        columns = [entry.column for entry in self.channels]
-        return tuple(dict.fromkeys([*columns, *([self.time] if self.time else [])]))
-
-    def as_json(self) -> dict[str, Any]:
-        """For the provenance."""
-        named = {entry.name: str(entry) for entry in self.channels}
-        return named | ({"time": self.time} if self.time else {})
-
-
-def convert(values: Samples, entries: Sequence[MappedColumn]) -> Samples:
-    """The columns of a log in the robot's units; the very same numbers where the units are."""
-    factor, shift = np.array([(entry.factor, entry.shift) for entry in entries]).T
-    values = values.astype(np.float64, copy=False)
-    values = values * factor if (factor != 1.0).any() else values
-    return values + shift if shift.any() else values
+        columns = [*(entry.column for entry in self.channels), self.time or ""]
+        return tuple(filter(None, dict.fromkeys(columns)))
 
 
 def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> ColumnMapping:
@@ -195,8 +174,8 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
             raise SettingError(f"{named}; it has {listing(names)}.")
     if not source.columns:
         raise DataError(f"{source.path} has no columns of numbers, so there is nothing to import.")
-    joints = _mapped(robot, "joint", source, settings)
-    controls = _mapped(robot, "control", source, settings)
+    joints = _mapped("joint", robot.joints, source, settings)
+    controls = _mapped("control", robot.controls, source, settings)
     for one, other in combinations((*joints, *controls), 2):
         if one.column == other.column:
             raise SettingError(f"{one.column!r} is given for both {one.name!r} and {other.name!r}.")
@@ -208,19 +187,17 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
 
 
 def _mapped(
-    robot: Robot, kind: Literal["joint", "control"], source: LogSource, settings: ImportSettings
+    kind: str, channels: Sequence[Joint | Control], source: LogSource, settings: ImportSettings
 ) -> tuple[MappedColumn, ...]:
     """The columns of the joints, or of the controls."""
-    flags, ordered, there = settings.controls, source.commands, source.columns
-    channels: Sequence[Joint | Control] = robot.controls
+    flags, ordered, as_mujoco = settings.controls, source.commands, "ctrl"
     if kind == "joint":
-        flags, ordered, channels = settings.joints, source.positions, robot.joints
+        flags, ordered, as_mujoco = settings.joints, source.positions, "qpos"
     columns: dict[str, str | None] = {}
     for one in channels:
-        # as MuJoCo and as ROS call it
-        like = [f"{one.name}_{'qpos' if kind == 'joint' else 'ctrl'}"]
-        like += [name for name in there if name.endswith(f".position[{one.name}]")]
-        like = [one.name] if one.name in there else [name for name in like if name in there]
+        as_ros = f".position[{one.name}]"
+        like = [x for x in source.columns if x == f"{one.name}_{as_mujoco}" or x.endswith(as_ros)]
+        like = [one.name] if one.name in source.columns else like
         guess = like[0] if len(like) == 1 else None
         columns[one.name] = flags.get(one.name) or one.log.column or guess
     todo = f"say which is which with --{kind}s NAME=COLUMN, or"
@@ -249,7 +226,7 @@ def _refuse_missing(wanted: Mapping[str, str], source: LogSource, todo: str = ""
         words = [f"{c!r} (for {n!r})" if n != c else repr(c) for n, c in missing.items()]
         near = get_close_matches(next(iter(missing.values())), there, n=1, cutoff=0.8)
         hint = f" (is it {near[0]!r}?)" if near else ""
-        raise no_column(source.path, ", ".join(words) + hint, there, todo)
+        check_names(source.path, list(missing.values()), there, ", ".join(words) + hint, todo)
 
 
 def unit_factor(unit: str, wanted: str, *, what: str) -> float:

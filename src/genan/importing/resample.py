@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 
 from genan.data.inspection.measures import GAP_PERIODS, runs
 from genan.errors import DataError, SettingError
-from genan.importing.mapping import ColumnMapping, ImportSettings, convert
-from genan.importing.source import LogSource, RawRecording, Stream
+from genan.importing.mapping import ColumnMapping, ImportSettings
+from genan.importing.source import LogSource, RawRecording
 
 PERIOD_STAMPS = 4096  # Stamps from which the period of a recording is measured.
 STEP_TOLERANCE = 0.01  # Of a step between two stamps, in periods of the robot.
@@ -103,7 +103,8 @@ class Resampler:
     def _cleaned(self, recording: RawRecording, found: ResampledRecording) -> list[CleanStream]:
         """The streams that are needed, the leading one first."""
         where = f"Recording {recording.name!r} of {self.source.path}"
-        wanted = [entry.column for entry in self.mapping.channels]
+        settings, channels, named = self.settings, self.mapping.channels, self.mapping.time
+        wanted = [entry.column for entry in channels]
         streams = [s for s in recording.streams if len(s.values) and set(wanted) & set(s.names)]
         missing = set(wanted).difference(*(stream.names for stream in streams))
         if streams and missing:
@@ -111,41 +112,39 @@ class Resampler:
             raise DataError(f"{lacks}; leave it out by --without.")
         cleaned: list[CleanStream] = []
         for stream in sorted(streams, key=lambda stream: wanted[0] not in stream.names):
-            time, stamped = self._time(stream)
-            if not stamped and len(streams) > 1:
+            time = stream.time
+            if named in stream.names:
+                time = stream.values[:, stream.names.index(named)] * self.mapping.time_factor
+            if unstamped := settings.rate is not None or time is None:
+                time = self._declared_period() * np.arange(len(stream.values))
+            if unstamped and len(streams) > 1:
                 raise SettingError(f"{where} has several streams without stamps to align them by.")
+            time = np.asarray(time, dtype=np.float64)
             period = median_period(time[np.isfinite(time)])
             if not cleaned:
-                found.stamps, found.period = time if stamped else None, period
+                found.stamps, found.period = None if unstamped else time, period
                 self._refuse_slow(period, where)
             own = [k for k, column in enumerate(wanted) if column in stream.names]
             logged = stream.values.take([stream.names.index(wanted[k]) for k in own], axis=1)
-            values = convert(logged, [self.mapping.channels[k] for k in own])
-            gap = self.settings.gap or (GAP_PERIODS * period if period else np.inf)
+            factor, shift = np.array([(channels[k].factor, channels[k].shift) for k in own]).T
+            gap = settings.gap or (GAP_PERIODS * period if period else np.inf)
             # commands on a clock of their own are held as long as no other comes: they have no gaps
             holds = min(own) >= len(self.mapping.joints)
             faults: Faults = Counter() if cleaned else found.faults
-            kept = clean(time, values, np.inf if holds else gap, faults, drop=not holds)
+            values, gap = logged * factor + shift, np.inf if holds else gap
+            kept = clean(time, values, gap, faults, drop=not holds)
             cleaned.append(CleanStream(np.array(own), *kept))
         if len(cleaned) > 1 and found.faults["restart"]:
             apart = "so its streams cannot be put together; cut it there, or use --without"
             raise DataError(f"{where} goes back in time, {apart}.")
         return cleaned
 
-    def _time(self, stream: Stream) -> tuple[Stamps, bool]:
-        """Time of each sample [s], and whether by its stamp, not by the declared rate."""
-        time, rate, named = stream.time, self.settings.rate, self.mapping.time
-        if named in stream.names:
-            time = stream.values[:, stream.names.index(named)] * self.mapping.time_factor
-        if rate is None and time is not None:
-            return np.asarray(time, dtype=np.float64), True
-        period = 1.0 / rate if rate else self.source.period
-        if period is None:
-            lacks = (
-                f"{self.source.path} has no time stamps and does not say how fast it was sampled"
-            )
-            raise SettingError(f"{lacks}; name its time column with --time, or give --rate [Hz].")
-        return period * np.arange(len(stream.values)), False
+    def _declared_period(self) -> float:
+        if self.settings.rate is None and self.source.period is None:
+            lacks = "has no time stamps and does not say how fast it was sampled"
+            todo = "name its time column with --time, or give --rate [Hz]"
+            raise SettingError(f"{self.source.path} {lacks}; {todo}.")
+        return 1.0 / self.settings.rate if self.settings.rate else self.source.period or 0.0
 
     def _refuse_slow(self, period: float | None, where: str) -> None:
         dt = self.dt
@@ -167,8 +166,7 @@ class Resampler:
         values = np.empty((len(at), len(self.mapping.channels)))
         for stream in streams:
             if stream is streams[0] and taken is not None:
-                for k, channel in enumerate(stream.channels):
-                    values[:, channel] = stream.values[taken, k]
+                values[:, stream.channels] = stream.values[taken]
                 continue
             joint = stream.channels < nq
             if joint.any():

@@ -4,14 +4,13 @@ A column is a number in the messages of a topic: ``/joint_states.position[elbow]
 the message, whose order may change), ``/cmd.data[3]``, ``/cmd.twist.linear.x``,
 ``/controller_state.feedback.positions[elbow]``.
 
-Bags are read by the rosbags library. MCAP files are read by the mcap library, because that of
-rosbags refuses every file that has a topic of another program, or ROS 1 messages, in it.
+Bags are read by the rosbags library, MCAP files by the mcap library: that of rosbags refuses every
+file that has a topic of another program, or ROS 1 messages, in it.
 
 Numbers come out of the raw bytes: a message is walked once, by the definition of its type; all
 messages of the same length whose lengths and names are at the same places have the same layout, so
-thousands of them are read at once by slicing. Decoding them one by one with the rosbags library
-takes about ten times as long (120,000 joint states and commands: 1.7 s for the decoding alone,
-where a whole import takes 0.2 s).
+thousands of them are read at once by slicing. The rosbags library decodes one by one, which takes
+about ten times as long (120,000 joint states and commands: 1.7 s, where a whole import takes 0.2).
 """
 
 import re
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Int, UInt8
@@ -35,6 +34,7 @@ from genan.importing.source import LogSource, RawRecording, Stream, natural_orde
 Wire = Literal["cdr", "ros1"]
 #: Message types as the rosbags library parses them: (constants, [(field, description), ...]).
 Types = Mapping[str, tuple[Any, Sequence[tuple[str, Any]]]]
+Names = tuple[str, ...]
 #: Topic, time of receipt [ns] and raw bytes of each message.
 Messages = Iterator[tuple[str, int, bytes]]
 
@@ -46,10 +46,10 @@ SAME_CLOCK = (-20_000_000, 250_000_000)
 
 _JOINT_STATE = "sensor_msgs/msg/JointState"
 _MAGIC = {".bag": b"#ROSBAG V", ".mcap": b"\x89MCAP0\r\n", ".db3": b"SQLite format 3\0"}
+_FILLER = "structure_needs_at_least_one_member"  # What is in messages without fields.
 #: A message in MCAP: code, length, channel, number, time of receipt and of publication.
 _MESSAGE, _MESSAGE_CODE = struct.Struct("<BQHIQQ"), 5
-_COUNTED = ("points",)  # Points of a trajectory are moments, not joints: they are never named.
-_FILLER = "structure_needs_at_least_one_member"  # What is in messages without fields.
+_COUNTED = "points"  # Points of a trajectory are moments, not joints: they are never named.
 _NUMBERS = {"bool": "u1", "byte": "i1", "char": "u1", "float32": "f4", "float64": "f8"} | {
     f"{sign}int{8 * size}": f"{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
@@ -285,27 +285,25 @@ def _mcap_parts(folder: Path) -> list[Path]:
     try:
         facts = YAML(typ="safe").load(about.read_text())["rosbag2_bagfile_information"]
         plain = (facts.get("compression_mode") or "none").lower() == "none"
-        if facts["storage_identifier"] != "mcap" or not plain:
-            return []
-        paths = [folder / Path(name).name for name in facts["relative_file_paths"]]
+        mcap = facts["storage_identifier"] == "mcap" and plain
+        names = [Path(name).name for name in facts["relative_file_paths"]] if mcap else []
     except (YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise DataError(f"{about} is damaged ({error}); run 'ros2 bag reindex {folder}'.") from None
-    if missing := [path.name for path in paths if not path.is_file()]:
+    if missing := [name for name in names if not (folder / name).is_file()]:
         raise DataError(f"The bag {folder} lacks {listing(missing)}, which metadata.yaml lists.")
-    return paths
+    return [folder / name for name in names]
 
 
 # --- Messages: where their numbers are.
 
 
-@dataclass(frozen=True)
-class MessageField:
+class MessageField(NamedTuple):
     """A number, or a row of numbers, in a message."""
 
     offset: int  # First byte.
     dtype: str
     count: int | None  # None: one number, not a row.
-    labels: tuple[str, ...] = ()  # Name of each, where the message names them.
+    labels: tuple[str, ...]  # Name of each, where the message names them.
 
 
 class MessageLayout:
@@ -318,41 +316,35 @@ class MessageLayout:
     def __init__(self, message: bytes, types: Types, name: str, wire: Wire) -> None:
         self.fields: dict[str, MessageField] = {}
         self._data, self._types, self._aligned = message, types, wire == "cdr"
-        self._fixed: list[tuple[int, int]] = []
-        self._origin = self._at = 4 if self._aligned else 0
-        self._order: Literal["little", "big"] = "little"
-        if self._aligned:
-            if len(message) < 4 or message[1] > 1:
-                first = (
-                    f"A message is not in plain CDR (its first bytes are {message[:4].hex(' ')})"
-                )
-                raise DataError(f"{first}; record with a middleware that writes plain CDR.")
-            self._order = "little" if message[1] else "big"
-            self._fixed.append((0, 4))
+        self._fixed = [np.arange(4 if self._aligned else 0)]
+        self._origin = self._at = len(self._fixed[0])
+        if self._aligned and (len(message) < 4 or message[1] > 1):
+            came = f"its first bytes are {message[:4].hex(' ')}"
+            todo = "record with a middleware that writes plain CDR"
+            raise DataError(f"A message is not in plain CDR ({came}); {todo}.")
+        self._order: Literal["<", ">"] = "<" if not self._aligned or message[1] else ">"
         try:
             self._message(name, ("",), (), 0)
         except (IndexError, ValueError) as error:
-            other = (
-                f"A message of type {name!r} does not follow its definition in the file ({error})"
-            )
+            other = f"A message of type {name!r} does not follow its definition in the file"
             why = "the file is damaged, or was recorded with another version of the type"
-            raise DataError(f"{other}; {why}.") from None
-        fixed = [np.zeros(0, np.int64), *(np.arange(*ends) for ends in self._fixed)]
-        self.places: Int[np.ndarray, " m"] = np.concatenate(fixed)
+            raise DataError(f"{other} ({error}); {why}.") from None
+        self.places: Int[np.ndarray, " m"] = np.concatenate(self._fixed)
         self.bytes: UInt8[np.ndarray, " m"] = np.frombuffer(message, np.uint8)[self.places]
 
     def column(self, data: UInt8[np.ndarray, "m length"], path: str) -> np.ndarray | None:
         """The number at ``path`` (``position[elbow]``, ``data[3]``, ``twist.linear.x``) of
         messages of this layout [m]; None: it is not there."""
+        stem, _, key = path.removesuffix("]").rpartition("[")
         place, index = self.fields.get(path), 0
-        if place is None:
-            stem, _, key = path.removesuffix("]").rpartition("[")
-            place = self.fields.get(stem)
-            labels, count = (place.labels, place.count or 0) if place else ((), 0)
-            index = labels.index(key) if key in labels else int(key) if key.isdecimal() else count
-            if place is None or index >= count:
+        if place is None and (place := self.fields.get(stem)):
+            named = place.labels.index(key) if key in place.labels else None
+            index = (
+                int(key) if named is None and key.isdecimal() else -1 if named is None else named
+            )
+            if not 0 <= index < (place.count or 0):
                 return None
-        elif place.count is not None:
+        elif place is None or place.count is not None:
             return None
         size = int(place.dtype[-1])
         first = place.offset + index * size
@@ -373,9 +365,7 @@ class MessageLayout:
             else:
                 yield from ((f"{path}[{k}]", kind) for k in place.labels or range(place.count))
 
-    def _message(
-        self, name: str, paths: tuple[str, ...], scope: tuple[tuple[str, ...], ...], depth: int
-    ) -> None:
+    def _message(self, name: str, paths: Names, scope: tuple[Names, ...], depth: int) -> None:
         """The fields of a message; ``paths`` lead to it, ``scope`` are the names around it."""
         if name not in self._types:
             raise DataError(f"The file has no definition of the message type {name!r}.")
@@ -392,16 +382,20 @@ class MessageLayout:
             (of, element), count = ((kind, what), None) if kind == _BASE else what
             count = self._length() if kind == _SEQUENCE else count
             if of == _BASE and element[0] == "string":
-                keep = key in NAME_FIELDS and count is not None
-                texts = self._texts(1 if count is None else count, keep)
-                scope = (texts, *scope) if keep else scope
+                # lengths of texts belong to the layout, and their words where they name something
+                keep, texts = key in NAME_FIELDS and count is not None, []
+                for _ in range(1 if count is None else count):
+                    first = self._take(self._length(), fixed=keep)
+                    texts.append(self._data[first : self._at].rstrip(b"\0"))
+                names = tuple(text.decode("utf-8", "replace") for text in texts)
+                scope = (names, *scope) if keep else scope
                 continue
-            fitting = (names for names in scope if len(names) == count and key not in _COUNTED)
+            fitting = (names for names in scope if len(names) == count and key != _COUNTED)
             labels = next(fitting, ())
             if of == _BASE:
                 if element[0] not in _NUMBERS:
                     raise ValueError(f"{inner[0]!r} is a {element[0]!r}, which cannot be read")
-                dtype = ("<" if self._order == "little" else ">") + _NUMBERS[element[0]]
+                dtype = self._order + _NUMBERS[element[0]]
                 width = int(dtype[-1])
                 size = width if count is None else width * count
                 first = self._take(size, width if size else 1)  # nothing is not aligned
@@ -414,61 +408,58 @@ class MessageLayout:
                 entries = tuple(f"{path}[{k}]" for path in inner for k in keys)
                 self._message(element, entries, scope, depth + 1)
 
-    def _texts(self, count: int, keep: bool) -> tuple[str, ...]:
-        """Texts; their lengths belong to the layout, and their words where they name something."""
-        texts = []
-        for _ in range(count):
-            first = self._take(self._length())
-            if keep:
-                self._fixed.append((first, self._at))
-                texts.append(self._data[first : self._at].rstrip(b"\0").decode("utf-8", "replace"))
-        return tuple(texts)
-
     def _length(self) -> int:
         """A length of a sequence or text."""
-        first = self._take(4, 4)
-        self._fixed.append((first, self._at))
-        return int.from_bytes(self._data[first : self._at], self._order)
+        return int(
+            np.frombuffer(self._data, f"{self._order}u4", 1, self._take(4, 4, fixed=True))[0]
+        )
 
-    def _take(self, size: int, multiple: int = 1) -> int:
-        """Go over ``size`` bytes, in CDR from a ``multiple`` of bytes on; returns their place."""
+    def _take(self, size: int, multiple: int = 1, *, fixed: bool = False) -> int:
+        """Go over ``size`` bytes, in CDR from a ``multiple`` of bytes on; returns their place.
+        ``fixed``: they are the same in every message of this layout."""
         first = self._at + ((self._origin - self._at) % multiple if self._aligned else 0)
         self._at = first + size
         if self._at > len(self._data):
             raise IndexError(f"it ends {self._at - len(self._data)} bytes too early")
+        if fixed:
+            self._fixed.append(np.arange(first, self._at))
         return first
 
 
 # --- The log.
 
 
-def is_bag(path: Path) -> bool:
-    """Whether this is one bag, by its first bytes or its metadata.yaml."""
-    if path.is_dir():
-        return (path / "metadata.yaml").is_file()
-    if path.suffix not in _MAGIC or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        head = file.read(16)
-    return not head or head.startswith(_MAGIC[path.suffix])
-
-
 def is_rosbag(path: Path) -> bool:
     """A bag by its first bytes, a ROS 2 bag by its metadata.yaml, or a folder of them."""
-    return is_bag(path) or (path.is_dir() and any(map(is_bag, path.iterdir())))
+    return bool(_bags_at(path))
+
+
+def _bags_at(path: Path) -> list[Path]:
+    """The bag at ``path``, or the bags in that folder."""
+
+    def is_bag(path: Path) -> bool:
+        if path.is_dir():
+            return (path / "metadata.yaml").is_file()
+        if path.suffix not in _MAGIC or not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(16)
+        return not head or head.startswith(_MAGIC[path.suffix])
+
+    if is_bag(path) or not path.is_dir():
+        return [path] if is_bag(path) else []
+    return sorted(filter(is_bag, path.iterdir()), key=lambda bag: natural_order(bag.name))
 
 
 def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
     """A bag, or a folder of bags, one recording each; for ``stamps`` see ``BagTopic.read``."""
     if stamps not in ("auto", "header", "receipt"):
         raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
-    if not is_rosbag(path):
+    if not (paths := _bags_at(path)):
         raise DataError(f"{path} has no bag: no .bag, .mcap or .db3 file and no metadata.yaml.")
-    paths = [path] if is_bag(path) else filter(is_bag, path.iterdir())
-    stems = {bag: bag.name if bag.is_dir() else bag.stem for bag in paths}
-    bags = []
-    for file in sorted(stems, key=lambda bag: natural_order(bag.name)):
-        name = stems[file] if list(stems.values()).count(stems[file]) == 1 else file.name
+    stems, bags = [bag.name if bag.is_dir() else bag.stem for bag in paths], []
+    for file, stem in zip(paths, stems, strict=True):
+        name = stem if stems.count(stem) == 1 else file.name
         if file.is_file() and file.stat().st_size == 0:
             raise DataError(f"{file} is empty (0 bytes); nothing was recorded.")
         parts = _mcap_parts(file) if file.is_dir() else [file] if file.suffix == ".mcap" else []

@@ -92,13 +92,11 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
         stamps: which of the two time stamps of a bag to use: header, receipt or auto.
     """
     empty_folder = path.is_dir() and not any(path.iterdir())
+    empty_file = path.is_file() and not path.stat().st_size
     refuse(
         (not path.exists(), f"There is no log {path}."),
         (empty_folder, f"The folder {path} is empty; give a log or a folder of logs."),
-        (
-            path.is_file() and not path.stat().st_size,
-            f"{path} is empty (0 bytes); record it again.",
-        ),
+        (empty_file, f"{path} is empty (0 bytes); record it again."),
         error=DataError,
     )
     format = format or next((name for name in FORMATS if _function("is", name)(path)), None)
@@ -126,11 +124,14 @@ def _function(verb: Literal["is", "open"], format: str) -> Any:
     return getattr(module, f"{verb}_{format}")
 
 
-def no_column(where: Path | str, missing: Names | str, there: Names, todo: str = "") -> DataError:
-    """The refusal where columns are not in a log."""
-    missing = missing if isinstance(missing, str) else listing(missing)
-    have = listing(there[:60]) + (f" and {len(there) - 60} more" if len(there) > 60 else "")
-    return DataError(f"{where} has no column {missing}; the columns there are: {have}{todo}.")
+def check_names(
+    where: Path | str, names: Names, there: Names, words: str = "", todo: str = ""
+) -> None:
+    """Refuse columns that are not in a log; ``words``: what the message calls them."""
+    if missing := [name for name in names if name not in there]:
+        have = listing(there[:60]) + (f" and {len(there) - 60} more" if len(there) > 60 else "")
+        lacks = f"{where} has no column {words or listing(missing)}"
+        raise DataError(f"{lacks}; the columns there are: {have}{todo}.")
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:
@@ -142,19 +143,15 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 def files_in(path: Path, endings: tuple[str, ...]) -> dict[str, Path]:
     """The file, or the files with one of the endings below a folder (without hidden ones), by
     recording: their place without the ending."""
-    ends = "|".join(map(re.escape, endings))
-    files, ending = {path.name: path}, re.compile(f"(?<=.)({ends})$", re.IGNORECASE)
+    ending = re.compile(f"(?<=.)({'|'.join(map(re.escape, endings))})$", re.IGNORECASE)
+    files = {path.name: path}
     if path.is_dir():
         below = {file.relative_to(path).as_posix(): file for file in path.rglob("*")}
         seen = [name for name in below if ending.search(name) and not re.search("(^|/)[._]", name)]
         files = {name: below[name] for name in sorted(seen, key=natural_order)}
-    short = {name: ending.sub("", name) for name in files}
+    short = {name: ending.sub("", name) for name, file in files.items() if file.is_file()}
     count = Counter(short.values())
-    return {
-        short[name] if count[short[name]] == 1 else name: file
-        for name, file in files.items()
-        if file.is_file()
-    }
+    return {stem if count[stem] == 1 else name: files[name] for name, stem in short.items()}
 
 
 def ends_with(path: Path, endings: tuple[str, ...]) -> bool:

@@ -13,17 +13,17 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from genan.errors import DataError, listing
 from genan.importing.mapping import time_factor, time_unit_in_name
-from genan.importing.source import LogSource, RawRecording, Stream, ends_with, files_in, no_column
+from genan.importing.source import LogSource, RawRecording, Stream, check_names, ends_with, files_in
 
 #: Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN.
 Columns = dict[str, np.ndarray]
@@ -40,15 +40,10 @@ _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "na", "NA", "n/a", "N/A", "
 _ROW = re.compile(r"\s*[^\s#]")  # A line with cells: neither empty nor a comment.
 
 _REFERENCE = re.compile(r"reference_found_\d+")
-_PRESSURE = re.compile(r"(desired|observed)_pressure_(\d+)_(ago|antago)")
-_O80 = re.compile(
-    r"iteration|frequency|time_stamp|(position|velocity)_\d+|"
-    rf"{_PRESSURE.pattern}|{_REFERENCE.pattern}"
-)
+_PRESSURE = re.compile(r"(desired|observed)_pressure_\d+_(ago|antago)")
 _UNITS = {"position": "rad", "velocity": "rad/s", "frequency": "Hz", "time": "s since the first"}
-_UNITS |= {"desired": "counts", "observed": "counts"}
+_UNITS |= {"desired": "counts", "observed": "counts", "iteration": "", "reference": ""}
 _TABLES, _PICKLES = (".parquet", ".csv"), (".df", ".pkl", ".pickle")
-
 
 is_parquet = partial(ends_with, endings=PARQUET)
 
@@ -63,10 +58,7 @@ def is_csv(path: Path) -> bool:
 
 def open_csv(path: Path) -> LogSource:
     """Text tables with numbers: any delimiter, with or without a header, comments behind ``#``."""
-
-    def read(file: Path, names: Sequence[str]) -> Columns:
-        return read_csv(file, dict.fromkeys(names, "float64"))
-
+    read: Reader = lambda file, names: read_csv(file, dict.fromkeys(names, "float64"))
     return _open(path, "csv", CSV, lambda file: dict.fromkeys(sniff(file).names, ""), read)
 
 
@@ -87,8 +79,7 @@ def _open(
         done = 0
         for recording, file in files.items():
             there = list(columns_of(file))
-            if missing := [name for name in names if name not in there]:
-                raise no_column(file, missing, there)
+            check_names(file, names, there)
             time = time_column(there)
             columns = read_file(file, list(dict.fromkeys([*names, *([time] if time else [])])))
             stamps = columns[time] * time_factor(time_unit_in_name(time)) if time else None
@@ -104,10 +95,7 @@ def time_column(names: Sequence[str]) -> str | None:
     """The one column that holds the time stamps by its name."""
     found = [name for name in names if _TIME.match(name.strip().lower())]
     plain = [name for name in found if name.lower() in ("time", "t", "timestamp")]
-    return found[0] if len(found) == 1 else plain[0] if len(plain) == 1 else None
-
-
-# --- Parquet.
+    return next((few[0] for few in (found, plain) if len(few) == 1), None)
 
 
 @contextmanager
@@ -155,35 +143,30 @@ def read_parquet(path: Path, names: Sequence[str]) -> Columns:
     for name in names:
         of, _, k = name.rpartition(":")
         places[name] = (name, 0) if name in there or not k.isdecimal() else (of, int(k))
-    if missing := [name for name, (of, _) in places.items() if of not in there]:
-        raise no_column(path, missing, there)
+    check_names(path, [of for of, _ in places.values()], there)
     with parquet_file(path) as file:
         table = file.read(columns=list(dict(places.values())))
     found: Columns = {}
     for of, column in zip(table.column_names, table.columns, strict=True):
-        column, scale, rows = column.combine_chunks(), 1.0, max(1, len(table))
+        column, own = column.combine_chunks(), {n: k for n, (o, k) in places.items() if o == of}
         while hasattr(column, "storage"):  # an extension type of the datasets library around lists
             column = column.storage
         while pa.types.is_nested(column.type):
             column = column.flatten()
-        most = max(k for name, k in places.values() if name == of)
-        if len(column) % rows or (len(table) and len(column) // rows <= most):
+        width, rest = divmod(len(column), max(1, len(table)))
+        if rest or (len(table) and width <= max(own.values())):
             raise DataError(f"{path}: the lists in {of!r} are short, or not of the same length.")
+        scale = 1.0
         if pa.types.is_timestamp(column.type):
             scale = time_factor(column.type.unit) / time_factor(time_unit_in_name(of))
             column = column.cast(pa.int64())
         values = column.to_numpy(zero_copy_only=False)
         values = values if scale == 1.0 else values * scale
-        for name in (name for name, place in places.items() if place[0] == of):
-            found[name] = values[places[name][1] :: max(1, len(column) // rows)]
+        found |= {name: values[k :: max(1, width)] for name, k in own.items()}
     return {name: found[name] for name in names}
 
 
-# --- CSV.
-
-
-@dataclass(frozen=True)
-class CsvDialect:
+class CsvDialect(NamedTuple):
     """How a text table is written."""
 
     delimiter: str  # One character; " " means any white space.
@@ -192,47 +175,42 @@ class CsvDialect:
     decimal: str
     empty: bool  # Whether there is no row of numbers.
 
-    def number(self, cell: str) -> float:
-        """What a cell holds."""
-        return np.nan if cell in _MISSING else float(cell.replace(self.decimal, "."))
-
 
 def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
     """The columns of a text table that ``types`` names."""
     found = sniff(path)
-    refusal = f"{path} cannot be read as a table of numbers"
     if found.empty:
         return {name: np.zeros(0) for name in types}
-    if found.delimiter == " " or find_spec("pyarrow") is None:  # it knows one blank, not many
-        own = [found.names.index(name) for name in types]
-        written: Any = {"skiprows": found.skip, "encoding": "utf-8-sig", "quotechar": '"'}
-        written["delimiter"] = None if found.delimiter == " " else found.delimiter
-        try:
-            rows = np.loadtxt(path, converters=found.number, usecols=own, ndmin=2, **written)
-        except ValueError as error:
-            raise DataError(f"{refusal}: {error}.") from None
-        return dict(zip(types, rows.T, strict=True))
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    convert = arrow.ConvertOptions(
-        include_columns=list(types),
-        column_types={name: pa.type_for_alias(kind) for name, kind in types.items()},
-        null_values=_MISSING,
-        true_values=["True", "true", "1"],
-        false_values=["False", "false", "0"],
-        decimal_point=found.decimal,
-    )
-    parse = arrow.ParseOptions(
-        delimiter=found.delimiter,
-        invalid_row_handler=lambda row: "error" if _ROW.match(row.text or "x") else "skip",
-    )
-    read = arrow.ReadOptions(column_names=found.names, skip_rows=found.skip)
     try:
+        if found.delimiter == " " or find_spec("pyarrow") is None:  # it knows one blank, not many
+            own = [found.names.index(name) for name in types]
+            number, delimiter = partial(_number, decimal=found.decimal), found.delimiter.strip()
+            how: Any = {"encoding": "utf-8-sig", "quotechar": '"', "delimiter": delimiter or None}
+            how |= {"skiprows": found.skip, "usecols": own, "converters": number, "ndmin": 2}
+            return dict(zip(types, np.loadtxt(path, **how).T, strict=True))
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        convert = arrow.ConvertOptions(
+            include_columns=list(types),
+            column_types={name: pa.type_for_alias(kind) for name, kind in types.items()},
+            null_values=_MISSING,
+            true_values=["True", "true", "1"],
+            false_values=["False", "false", "0"],
+            decimal_point=found.decimal,
+        )
+        wrong = lambda row: "error" if _ROW.match(row.text or "x") else "skip"
+        parse = arrow.ParseOptions(delimiter=found.delimiter, invalid_row_handler=wrong)
+        read = arrow.ReadOptions(column_names=found.names, skip_rows=found.skip)
         table = arrow.read_csv(path, read, parse, convert)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{refusal}: {str(error).splitlines()[0]}.") from None
+    except ValueError as error:
+        words = str(error).splitlines()[0].rstrip(".")
+        raise DataError(f"{path} cannot be read as a table of numbers: {words}.") from None
     return {name: table.column(name).to_numpy() for name in types}
+
+
+def _number(cell: str, decimal: str) -> float:
+    return np.nan if cell in _MISSING else float(cell.replace(decimal, "."))
 
 
 def sniff(path: Path) -> CsvDialect:
@@ -257,7 +235,7 @@ def sniff(path: Path) -> CsvDialect:
     def numeric(cells: list[str]) -> bool:
         """Whether all cells are numbers or missing, and one is a number."""
         try:
-            return bool([float(x.replace(decimal, ".")) for x in cells if x not in _MISSING])
+            return not np.isnan([_number(cell, decimal) for cell in cells]).all()
         except ValueError:
             return False
 
@@ -279,9 +257,6 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
 
 
-# --- o80.
-
-
 def is_o80(path: Path) -> bool:
     """A table with the columns of o80, or a pickle (to say that it is refused)."""
     files = files_in(path, (*_TABLES, *_PICKLES)).values()
@@ -300,13 +275,11 @@ def open_o80(path: Path) -> LogSource:
             f"pandas.read_pickle('{file.name}').to_parquet('{file.stem}.parquet')\""
         )
     source = _open(path, "o80", _TABLES, _o80_columns, _read_o80)
-
-    def of(kind: str) -> list[str]:
-        """Joint by joint: agonist and antagonist of the first, of the second, ..."""
-        own = [name for name in source.columns if name.startswith(kind)]
-        return sorted(own, key=lambda name: (int(re.findall(r"\d+", name)[0]), name))
-
-    return replace(source, positions=of("position_"), commands=of("desired_"))
+    # joint by joint: agonist and antagonist of the first, of the second, ...
+    numbers = {name: int("0" + "".join(re.findall(r"\d+", name))) for name in source.columns}
+    ordered = sorted(numbers, key=lambda name: (numbers[name], name))
+    own = [[x for x in ordered if x.startswith(kind)] for kind in ("position_", "desired_")]
+    return replace(source, positions=own[0], commands=own[1])
 
 
 def _is_pickle(path: Path) -> bool:
@@ -314,17 +287,17 @@ def _is_pickle(path: Path) -> bool:
     if path.suffix not in _PICKLES or not path.is_file():
         return False
     with path.open("rb") as file:
-        head = file.read(2)
-    return path.suffix == ".df" or (len(head) == 2 and head[0] == 0x80 and head[1] <= 5)
+        return path.suffix == ".df" or re.match(rb"\x80[\0-\5]", file.read(2)) is not None
 
 
 def _o80_columns(path: Path) -> dict[str, str]:
     """Columns of a log of o80, and their units."""
     names = list(sniff(path).names) if path.suffix == ".csv" else parquet_names(path)
-    if {"time_stamp", "position_0"} <= set(names) and any(map(_PRESSURE.fullmatch, names)):
-        return {n: _UNITS.get(n.partition("_")[0], "") for n in names if _O80.fullmatch(n)}
-    expected = listing(("time_stamp", "position_0", "desired_pressure_0_ago"))
-    raise DataError(f"{path} is no log of o80: expected {expected}, found {listing(names[:20])}.")
+    if not {"time_stamp", "position_0"} <= set(names) or not any(map(_PRESSURE.fullmatch, names)):
+        expected = listing(("time_stamp", "position_0", "desired_pressure_0_ago"))
+        came = listing(names[:20])
+        raise DataError(f"{path} is no log of o80: expected {expected}, found {came}.")
+    return {name: _UNITS[kind] for name in names if (kind := name.split("_")[0]) in _UNITS}
 
 
 def _read_o80(path: Path, names: Sequence[str]) -> Columns:
