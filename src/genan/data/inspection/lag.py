@@ -12,7 +12,7 @@ Positions carry noise, so their past is not used as it is, but as far as command
 part in that; a fit to noisy positions would find the delay of its own errors.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap
 
@@ -44,6 +44,7 @@ Positions = Float[np.ndarray, "samples nq"]
 Position = Float[np.ndarray, " samples"]
 Columns = Float[np.ndarray, "rows columns"]
 Delays = Float[np.ndarray, " delays"]  # A number for each delay.
+Taps = Float[np.ndarray, "some instruments taps"]
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,14 @@ def find_lag(trajectories: Trajectories, *, longest: float = 0.25, quanta: Quant
     if (every := len(trajectories.q) // _SAMPLES) > 1:  # whole trajectories, spread over all
         trajectories = trajectories.select(np.arange(len(trajectories))[::every])
     shortest, widest = (max(1, round(stride / trajectories.dt)) for stride in _STRIDES)
-    prepared: dict[int, Commands | None] = {}
+    prepared: dict[int, Commands] = {}
     joints = []
     for column, quantum in enumerate(quanta):
         resolution = measure_resolution(trajectories.q[:, column], trajectories.lengths, quantum)
         clear = resolution.clear_stride(quantum, _CLEAR) or resolution.strides[-1]
         stride = min(max(clear, shortest), widest)
         if stride not in prepared:
-            prepared[stride] = Commands.of(trajectories, stride, longest)
+            prepared[stride] = Commands(trajectories, stride, longest)
         joints.append(_joint_lag(trajectories, column, prepared[stride], quantum))
     known = [joint.steps for joint in joints if joint.steps is not None]
     return Lag(steps=min(known, default=None), dt=trajectories.dt, joints=tuple(joints))
@@ -112,15 +113,14 @@ DIRECT = STRUCTURES[2]
 
 
 def _joint_lag(
-    trajectories: Trajectories, column: int, commands: "Commands | None", quantum: float | None
+    t: Trajectories, column: int, commands: "Commands", quantum: float | None
 ) -> JointLag:
-    name = trajectories.joints[column]
-    if commands is None:
-        return JointLag(name)
-    q, delays = averaged(trajectories.q, commands.stride), commands.delays
-    response = Response.of(commands, q, column)
-    if response is None:
-        return JointLag(name)
+    if not len(commands.rows):
+        return JointLag(t.joints[column])
+    q, delays = averaged(t.q, commands.stride), commands.delays
+    response = Response(commands, q, column)
+    if not response.bend.any():
+        return JointLag(t.joints[column])
     judged = {one: response.judge(one) for one in STRUCTURES}
     structure = min(STRUCTURES, key=lambda one: one.factor * judged[one][0].min())
     costs, explained = judged[structure]
@@ -128,46 +128,39 @@ def _joint_lag(
     best, peak, last = int(np.argmin(costs)), int(np.argmin(direct_costs)), len(delays) - 1
     chance = {DIRECT: 0.0, structure: 0.0}
     for part in np.linspace(0.2, 0.8, _SHIFTS):
-        moved = Response.of(commands, q, column, round(len(commands.rows) * part))
-        if moved is not None:
-            best_of = {one: float(moved.judge(one)[1].max()) for one in chance}
-            chance = {one: max(chance[one], best_of[one]) for one in chance}
+        moved = Response(commands, q, column, round(len(commands.rows) * part))
+        chance = {one: max(chance[one], float(moved.judge(one)[1].max())) for one in chance}
     misfit = max(1.0, float(costs[best]) / len(response.bend))
     left = np.maximum(0, delays[costs < costs[best] + _RULED_OUT * misfit])
     lowest, highest = int(left.min()), int(left.max())
     seen = direct.max() > max(_LEAST, _ABOVE_CHANCE * chance[DIRECT])
     certain = explained[best] > max(_CERTAIN, chance[structure]) and best < last
-    narrow = highest - lowest <= max(_RANGE_SAMPLES, round(_RANGE / trajectories.dt))
+    narrow = highest - lowest <= max(_RANGE_SAMPLES, round(_RANGE / t.dt))
     known = bool(seen and certain and narrow)
-    if (copied := _copied(commands, trajectories.q[:, column], quantum)) is not None:
+    if (copied := _copied(commands, t.q[:, column], quantum)) is not None:
         known, best, lowest, highest = True, copied, *[int(max(0, delays[copied]))] * 2
     curve = explained if known else direct
     return JointLag(
-        name, max(0, int(delays[best])) if known else None, lowest, highest,
-        control=trajectories.controls[response.strongest(peak)] if seen and peak < last else None,
+        t.joints[column], max(0, int(delays[best])) if known else None, lowest, highest,
+        control=t.controls[response.strongest(peak)] if seen and peak < last else None,
         explained=float(curve.max()), chance=chance[structure if known else DIRECT],
         delays=tuple(delays.tolist()), curve=tuple(curve.tolist()),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
 class Commands:
-    """The commands of a recording, prepared once for all joints looked at with one stride."""
+    """The commands of a recording, prepared once for all joints looked at with one stride.
 
-    rows: Rows  # Samples whose position is predicted.
-    stride: int
-    moving: Int[np.ndarray, " moving"]  # Columns of the controls that change.
-    delays: Int[np.ndarray, " delays"]
-    instruments: Float[np.ndarray, "rows instruments"]  # Orthonormal.
-    raw: Float[np.ndarray, "samples moving"]  # Standardised.
-    taps: tuple[tuple[np.ndarray, np.ndarray], ...]
-    """For every degree of integration the commands that act, at every delay [rows, taps], and their
-    projection onto the instruments [instruments, taps]."""
+    ``rows``: samples whose position is predicted; none where there is too little to look at (short
+    trajectories, no commands). ``moving``: columns of the controls that change, ``raw``: these
+    controls, standardised [samples, moving]. ``instruments`` are orthonormal [rows, instruments].
+    ``taps``: for every degree of integration the commands that act, at every delay [rows, taps],
+    and their projection onto the instruments [instruments, taps].
+    """
 
-    @classmethod
-    def of(cls, trajectories: Trajectories, stride: int, longest: float) -> "Commands | None":
-        """None where there is too little to look at: short trajectories, no commands."""
+    def __init__(self, trajectories: Trajectories, stride: int, longest: float) -> None:
         lengths, dt = trajectories.lengths, trajectories.dt
+        self.stride, self.rows = stride, np.zeros(0, np.int64)
         usable = int(np.quantile(lengths, 0.5))
         furthest = min(round(longest / dt), usable // 4)
         memory = min(round(MEMORY / dt) + furthest, usable // 2)
@@ -175,7 +168,7 @@ class Commands:
         enough = lengths > reach
         moving = np.flatnonzero(np.ptp(trajectories.u, axis=0) > 0.0)
         if int((lengths[enough] - reach).sum()) < FEWEST or not len(moving):
-            return None
+            return
         first, last = trajectories.offsets[:-1][enough] + reach, trajectories.offsets[1:][enough]
         rows = np.concatenate([np.arange(a, b, stride) for a, b in zip(first, last, strict=True)])
         rows = rows[:: max(1, len(rows) // ROWS)]
@@ -183,10 +176,11 @@ class Commands:
         deviation = u[rows].std(axis=0)
         keep = deviation > 1e-12 * np.abs(u).max(axis=0)
         if len(rows) < FEWEST or not keep.any():
-            return None
-        raw = (u[:, keep] - u[rows][:, keep].mean(axis=0)) / deviation[keep]
+            return
+        self.rows, self.moving, self.delays = rows, moving[keep], np.arange(-1, furthest + 1)
+        self.raw = (u[:, keep] - u[rows][:, keep].mean(axis=0)) / deviation[keep]
         # averaged over a stride once, twice, ...: what a degree of integration makes of commands
-        splines = [averaged(raw, stride)]
+        splines = [averaged(self.raw, stride)]
         for _ in range(3):
             splines.append(averaged(splines[-1], stride))
         # a command is held for a whole sample
@@ -194,61 +188,58 @@ class Commands:
             free, held = splines[degree], splines[degree].copy()
             held[2:] = sum(w * free[2 - k : len(held) - k] for k, w in enumerate(weights))
             splines[degree] = held
-        sums = np.cumsum(splines[0], axis=0)
-        windows = _windows(furthest + 4 * stride, memory, stride, len(keep), WIDEST / dt)
-        columns = [
-            (sums[rows - 1 - lag] - sums[rows - 1 - lag - wide]) / wide for lag, wide in windows
-        ]
-        instruments = orthonormal(np.column_stack([np.ones(len(rows)), *columns]))
-        delays = np.arange(-1, furthest + 1)
-        ages = (rows - 1)[:, None] - delays
+        # instruments: averages of commands, the older the wider
+        fine, sums, columns = furthest + 4 * stride, np.cumsum(splines[0], axis=0), []
+        place, width = 0.0, float(max(1, fine * len(keep) // INSTRUMENTS))
+        while place + width <= memory:
+            youngest, wide = rows - 1 - round(place), max(1, round(width))
+            columns.append((sums[youngest] - sums[youngest - wide]) / wide)
+            place += width
+            if place >= fine:
+                width = min(1.3 * max(width, stride), max(stride, WIDEST / dt))
+        self.instruments = orthonormal(np.column_stack([np.ones(len(rows)), *columns]))
+        ages = (rows - 1)[:, None] - self.delays
         values = [spline[ages].reshape(len(rows), -1) for spline in splines]
-        taps = tuple((acting, instruments.T @ acting) for acting in values)
-        return cls(rows, stride, moving[keep], delays, instruments, raw, taps)
+        self.taps = [(acting, self.instruments.T @ acting) for acting in values]
 
 
-@dataclass(frozen=True, eq=False)
 class Response:
-    """One joint's second difference at a stride and its past, projected onto the instruments."""
+    """One joint's second difference at a stride and its past, projected onto the instruments.
 
-    commands: Commands
-    own: Float[np.ndarray, "rows own"]  # Further, orthogonal instruments: the joints' older past.
-    bend: Float[np.ndarray, " instruments"]
-    past: Float[np.ndarray, "instruments past"]
-    noise: float  # Variance of one sample that no model has to explain.
+    ``q``: averaged over a stride; ``shift``: rows away from the commands, to see chance. ``own``:
+    further, orthogonal instruments, the joints' older past; ``noise``: variance of one sample that
+    no model has to explain.
+    """
 
-    @classmethod
-    def of(cls, commands: Commands, q: Positions, column: int, shift: int = 0) -> "Response | None":
-        """``q``: averaged over a stride; ``shift``: rows away from the commands, to see chance."""
+    def __init__(self, commands: Commands, q: Positions, column: int, shift: int = 0) -> None:
         rows, s, joint = np.roll(commands.rows, shift), commands.stride, q[:, column]
         bend = joint[rows] - 2.0 * joint[rows - s] + joint[rows - 2 * s]
         speed = float(np.sqrt(np.mean((joint[rows] - joint[rows - s]) ** 2)))
+        self.commands, self.bend = commands, np.zeros(0)
         if not (speed > 0.0 and bend.any()):
-            return None
+            return
         motion = np.column_stack([features(q, column, rows - s, s, speed), bend])
         # noise of a sample has no part in samples that are older than those it is in
         own = np.hstack([features(q, column, rows - back * s, s, speed) for back in (4, 5)])
         shared = commands.instruments
         own = own / np.sqrt((own**2).sum(axis=0) + 1e-300)
-        own = orthonormal(own - shared @ (shared.T @ own), rank=1e-9)
+        own = self.own = orthonormal(own - shared @ (shared.T @ own), rank=1e-9)
         rest = motion - shared @ (shared.T @ motion) - own @ (own.T @ motion)
         basis = orthonormal(rest[:, :-1], rank=1e-12)
         left = rest[:, -1] - basis @ (basis.T @ rest[:, -1])
         free = max(1, len(rows) - shared.shape[1] - own.shape[1] - basis.shape[1])
-        noise = max(float((left**2).sum()) / free, MODEL_ERROR**2 * float(np.mean(bend**2)))
+        self.noise = max(float((left**2).sum()) / free, MODEL_ERROR**2 * float(np.mean(bend**2)))
         both = np.vstack([shared.T @ motion, own.T @ motion])
-        return cls(commands, own, both[:, -1], both[:, :-1], noise)
+        self.bend, self.past = both[:, -1], both[:, :-1]
 
-    def taps(self, degree: int) -> Float[np.ndarray, "delays instruments moving"]:
+    def taps(self, degree: int) -> Taps:
         """The commands that act, at every delay, projected."""
         values, shared = self.commands.taps[degree]
         both = np.vstack([shared, self.own.T @ values])
         both = both.reshape(len(both), len(self.commands.delays), -1)
         return np.ascontiguousarray(np.moveaxis(both, 1, 0))
 
-    def left(
-        self, structure: Structure, taps: Float[np.ndarray, "delays instruments taps"]
-    ) -> Delays:
+    def left(self, structure: Structure, taps: Taps) -> Delays:
         """Sum of squares that past and taps leave, in units of the noise's variance."""
         past = orthonormal(self.past[:, : self.past.shape[1] - 3 + structure.past], rank=1e-10)
         bend = self.bend - past @ (past.T @ self.bend)
@@ -299,18 +290,6 @@ def _copied(commands: Commands, q: Position, quantum: float | None) -> int | Non
     left = np.sqrt(np.mean((joint - (taps @ gains)[:, :, 0]) ** 2, axis=1))
     close = max(0.5 * (quantum or 0.0), 1e-3 * float(joint.std()))
     return int(np.argmin(left)) if left.min() < close else None
-
-
-def _windows(
-    fine: int, memory: int, stride: int, controls: int, widest: float
-) -> Iterator[tuple[int, int]]:
-    """Age of the youngest, and number, of the commands that each instrument averages."""
-    place, width = 0.0, float(max(1, fine * controls // INSTRUMENTS))
-    while place + width <= memory:
-        yield round(place), max(1, round(width))
-        place += width
-        if place >= fine:
-            width = min(1.3 * max(width, stride), max(stride, widest))
 
 
 def averaged(values: Float[np.ndarray, "n m"], stride: int) -> Float[np.ndarray, "n m"]:

@@ -53,9 +53,6 @@ Stamps = Float[np.ndarray, "_"]  # Of some samples [s].
 Runs = tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]
 
 
-# --- Joints and controls.
-
-
 @dataclass(frozen=True)
 class JointInspection:
     """One joint. Positions in ``unit`` (rad or m), speeds in ``unit`` per second."""
@@ -149,23 +146,23 @@ def measure_joints(
 
 def measure_controls(t: Trajectories, spectrum: "Spectrum") -> tuple[ControlInspection, ...]:
     """Every control's numbers."""
-    controls, columns = [], zip(t.u.T, t.control_range.T, strict=True)
-    for column, (u, (lower, upper)) in enumerate(columns):
-        name, unit = t.controls[column], t.control_units[column]
+    controls = []
+    for column, (u, (lower, upper)) in enumerate(zip(t.u.T, t.control_range.T, strict=True)):
         lowest, highest = float(u.min()), float(u.max())
         margin = _AT_BOUND * (upper - lower) if np.isfinite(upper - lower) else 0.0
         few = len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES
         switch = few and len(np.unique(u)) <= _SWITCH_VALUES
         at_bound = (u <= lower + margin) | (u >= upper - margin)
-        saturated = 0.0 if switch else float(at_bound.mean())
         rate = np.diff(u, append=u[-1])
         rate[t.offsets[1:] - 1] = 0.0
         fast, share = float(np.quantile(np.abs(rate), 0.999)), 0.0
         if lowest < highest and fast > 0.0:
             share = covered(cells(u, lowest, highest), cells(rate, -fast, fast))
+        named, bounds = (t.controls[column], t.control_units[column]), (float(lower), float(upper))
+        saturated = 0.0 if switch else float(at_bound.mean())
         measured = saturated, float(np.abs(rate).max()) / t.dt, share
-        excited, bounds = spectrum.edge(spectrum.controls[column]), (float(lower), float(upper))
-        controls.append(ControlInspection(name, unit, *bounds, lowest, highest, *measured, excited))
+        excited = spectrum.edge(spectrum.controls[column])
+        controls.append(ControlInspection(*named, *bounds, lowest, highest, *measured, excited))
     return tuple(controls)
 
 
@@ -193,9 +190,6 @@ def covered(first: Cells, second: Cells) -> float:
     return float(visited.mean())
 
 
-# --- Which frequencies are excited, by Welch's method.
-
-
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """Power over frequency; each channel's adds up to 1."""
@@ -212,7 +206,7 @@ class Spectrum:
 
 
 def measure_spectrum(trajectories: Trajectories) -> Spectrum:
-    """Spectra of every joint and control, over pieces of the recording that no cut goes through."""
+    """Spectra of joints and controls, by Welch's method over pieces that no cut goes through."""
     from scipy.signal import welch  # here and below: slow to import
 
     dt = trajectories.dt
@@ -228,11 +222,9 @@ def measure_spectrum(trajectories: Trajectories) -> Spectrum:
     return Spectrum(np.fft.rfftfreq(size, dt), power(trajectories.q), power(trajectories.u))
 
 
-# --- Stiction: a joint stands still while its command changes, and then breaks away.
-
-
 def is_stiction(share: float, count: int) -> bool:
-    """Whether standing still under changing commands is more than a coincidence."""
+    """Whether a joint that stands still while its command changes, and then breaks away, does so by
+    more than a coincidence: part of the time, and how often, as ``measure_sticking`` gives them."""
     return count >= OFTEN and share >= PART
 
 
@@ -260,9 +252,6 @@ def runs(mask: Bool[np.ndarray, " M"]) -> Runs:
     """First index of each run of True, and the index after its last."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     return edges[::2], edges[1::2]
-
-
-# --- Samples that cannot be right.
 
 
 def find_jumps(steps: Values, quantum: float | None) -> list[tuple[int, float]]:
@@ -310,9 +299,6 @@ def find_duplicates(trajectories: Trajectories) -> list[tuple[int, int]]:
     digests = (hashlib.blake2b(one.q.tobytes() + one.u.tobytes()).digest() for one in trajectories)
     pairs = [(seen.setdefault(digest, number), number) for number, digest in enumerate(digests)]
     return [(first, number) for first, number in pairs if first != number]
-
-
-# --- Resolution: how much of a second difference is motion, and how much is the sensor.
 
 
 @dataclass(frozen=True)
@@ -367,9 +353,6 @@ def _variance(q: Values, lengths: Lengths, stride: int) -> float:
     before = before[before + 2 * stride < ends[np.searchsorted(ends, before, side="right")]]
     bend = q[before + 2 * stride] - 2.0 * q[before + stride] + q[before]
     return float(np.mean(bend**2)) if len(bend) else 0.0
-
-
-# --- The smallest step of an encoder, found in what it recorded.
 
 
 def find_quantum(q: Values, lengths: Lengths) -> float | None:
@@ -432,9 +415,6 @@ def _refined(quantum: float, sizes: Values) -> float:
     return quantum
 
 
-# --- How regularly a log was sampled, by its time stamps: period, jitter, gaps, stamps that repeat.
-
-
 @dataclass(frozen=True)
 class Gap:
     """A time without samples."""
@@ -469,10 +449,9 @@ class Timing:
 
 def measure_timing(stamps: Iterable[tuple[str, Stamps]]) -> Timing:
     """What the stamps [s] of recordings, or of parts of them, say, in the order of the log."""
-    parts: dict[str, list[Stamps]] = {}
+    whole: dict[str, Stamps] = {}
     for name, part in stamps:
-        parts.setdefault(name, []).append(np.asarray(part, dtype=np.float64))
-    whole = {name: np.concatenate(own) for name, own in parts.items()}
+        whole[name] = np.concatenate([whole.get(name, []), part])
     steps = np.concatenate([np.zeros(0), *map(np.diff, whole.values())])
     counts = int((steps == 0.0).sum()), int((steps < 0.0).sum()), sum(map(len, whole.values()))
     forward = steps[steps > 0.0]
@@ -491,10 +470,8 @@ def measure_timing(stamps: Iterable[tuple[str, Stamps]]) -> Timing:
 
 
 def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
-    """The recording, and what the stamps in the file, or of the log it was imported from, say.
-
-    Gaps and jitter are measured, not refused; two rates in one file still are.
-    """
+    """The recording, and what the stamps in the file, or of the log it was imported from, say. Gaps
+    and jitter are measured, not refused; two rates in one file still are."""
     trajectories, stamps = load_with_stamps(path)
     if not stamps:
         return trajectories, imported_timing(trajectories)
@@ -513,11 +490,9 @@ def imported_timing(trajectories: Trajectories) -> Timing | None:
 def imported_phases(trajectories: Trajectories) -> float:
     """How many trajectories show the same motion: every k-th sample of a log k times, or once."""
     made = _imported(trajectories, "resampling") or {}
-    counts = {int(every): int(count) for every, count in made.get("every", {}).items()}
-    if made.get("phases") != "all" or not counts:
-        return 1.0
-    # 0: interpolated
-    return sum(max(1, every) * count for every, count in counts.items()) / sum(counts.values())
+    counts = [(max(1, int(k)), int(n)) for k, n in made.get("every", {}).items()]  # 0: interpolated
+    total = sum(count for _, count in counts) if made.get("phases") == "all" else 0
+    return sum(every * count for every, count in counts) / total if total else 1.0
 
 
 def _imported(trajectories: Trajectories, key: str) -> Any:
