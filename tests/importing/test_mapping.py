@@ -8,7 +8,6 @@ import pytest
 from genan.errors import DataError, SettingError
 from genan.importing.mapping import (
     ImportSettings,
-    convert,
     map_columns,
     time_factor,
     time_unit_in_name,
@@ -91,11 +90,12 @@ def test_flags_win_over_the_robot_and_units_are_converted(robot):
     )
     assert columns == ["a", "c", "shoulder_command", "elbow_command"]
     assert (mapping.time, mapping.time_factor) == ("stamp", 1e-3)
-    q = convert(np.array([[1800.0, 0.5], [3600.0, 0.25]]), mapping.joints)
-    np.testing.assert_allclose(q, [[0.0, 0.5], [np.pi, 0.25]], atol=1e-15)
-    u = convert(np.array([[1.0, 250.0]], dtype=np.float32), mapping.controls)
-    assert u.dtype == np.float64 and u.tolist() == [[1.0, 0.25]]
-    assert mapping.as_json()["shoulder"] == "0.00174532925 * a + -3.14159 (logged in deg)"
+    shoulder, elbow, *controls = mapping.channels
+    for logged, value in ((1800.0, 0.0), (3600.0, np.pi)):
+        assert shoulder.factor * logged + shoulder.shift == pytest.approx(value, abs=1e-14)
+    assert (elbow.factor, elbow.shift) == (1.0, 0.0)
+    assert [(one.factor, one.shift) for one in controls] == [(1.0, 0.0), (1e-3, 0.0)]
+    assert str(shoulder) == "0.00174532925 * a + -3.14159 (logged in deg)"
 
 
 @pytest.mark.parametrize(

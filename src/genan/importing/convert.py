@@ -1,8 +1,8 @@
 """``import_logs``: logs of any format into recordings of a robot."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import pi
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.data import hdf5
-from genan.data.inspection.measures import GAP_PERIODS, Timing, find_quantum, measure_timing
+from genan.data.inspection.measures import GAP_PERIODS, find_quantum, measure_timing
 from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels, counted
 from genan.errors import DataError, listing, refuse
 from genan.importing.mapping import ImportSettings, choose_files, map_columns
@@ -28,6 +28,7 @@ from genan.words import ordinal, plural
 FARTHEST = {"rad": (4.0 * pi, "degrees", "deg"), "m": (100.0, "millimetres", "mm")}
 #: A control may pass its range by this part of it and is brought back: single precision, no fault.
 ROUNDING = 1e-6
+Samples = Float[np.ndarray, "n _"]
 _RAW = 200_000  # Raw samples from which a quantum is measured.
 
 _POSITION_WORDS = {
@@ -110,47 +111,41 @@ def import_logs(
         known += [(named(number, name), facts) for name, facts in found]
     chosen = choose_files(settings, known)
     size, formats = sum(log.size for log in logs), ", ".join(dict.fromkeys(x.format for x in logs))
+    # kept to the end: a dataset let go while the disk is full takes the process down
+    files, before = dict[str, ImportedFile](), 0
     with ExitStack() as stack:
-        # of a test, the first phase alone: to count the same motion k times proves no more
-        own = {"train": settings, "test": replace(settings, phases="first")}
-        opened = {kind: _open_file(path, robot, own[kind]) for kind, path in paths.items()}
-        files = {kind: stack.enter_context(file) for kind, file in opened.items()}
-        before = 0
+        for kind, path in paths.items():
+            stack.callback(hdf5.Lock(path, overwrite=settings.overwrite).close)
+            file = stack.enter_context(hdf5.new_file(path))
+            # of a test, the first phase alone: to count the same motion k times proves no more
+            own = settings if kind == "train" else replace(settings, phases="first")
+            files[kind] = ImportedFile(path, file, robot, own)
         for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
             resampler = Resampler(log, mapping, robot.dt, settings)
             for recording in log.read(mapping.columns):
                 name = named(number, recording.name)
-                file = files.get(chosen.get(name, "train"))
-                if file is not None:
-                    file.add(name, resampler.resample(recording, file.phases))
+                if (into := files.get(chosen.get(name, "train"))) is not None:
+                    into.add(name, resampler.resample(recording, into.phases))
                 if progress is not None:
                     progress(min(before + recording.done, size), size)
             before += log.size
-        for kind, file in files.items():
-            if not file.trajectories:
+        for kind, made in files.items():
+            if not made.trajectories:
                 by = f" by the patterns {listing(settings.patterns)}" if settings.patterns else ""
-                where = f"{'the test file ' if kind == 'test' else ''}{file.path}{by}"
+                where = f"{'the test file ' if kind == 'test' else ''}{made.path}{by}"
                 why = f"No trajectory is left for {where}, so nothing was written."
-                raise DataError(" ".join((why, *file.resampling, *file.left_out)))
-        origin: Any = [str(log.path) for log in logs[:50]]
-        origin = origin if len(logs) > 1 else origin[0]
-        entry = {"source": origin, "format": formats, "mapping": mappings[0].as_json()}
+                raise DataError(" ".join((why, *made.resampling, *made.left_out)))
+        origin, used = [str(log.path) for log in logs[:50]], mappings[0]
+        columns = {channel.name: str(channel) for channel in used.channels}
+        columns |= {"time": used.time} if used.time else {}
+        entry: dict[str, Any] = {"source": origin if len(logs) > 1 else origin[0]}
+        entry |= {"format": formats, "mapping": columns}
         if settings.patterns:
             given = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
             entry["chosen"] = {name: patterns for name, patterns in given.items() if patterns}
-        for file in files.values():
-            file.finish(entry)
+        for made in files.values():
+            made.finish(entry)
     return Imported(files["train"], files.get("test"), formats, size)
-
-
-@contextmanager
-def _open_file(path: Path, robot: Robot, settings: ImportSettings) -> Iterator["ImportedFile"]:
-    """A recording file to write; it gets its name at the end of the block, unless that fails."""
-    lock = hdf5.Lock(path, overwrite=settings.overwrite)
-    with closing(lock), hdf5.new_file(path) as file:
-        # kept to the end: a dataset let go while the disk is full takes the process down
-        opened = ImportedFile(path, file, robot, settings)
-        yield opened
 
 
 class ImportedFile:
@@ -169,12 +164,9 @@ class ImportedFile:
         }
         self.recordings = self.trajectories = 0
         self.duration = 0.0  # what was recorded [s]; phases of the same samples count once
-        self._lengths: list[int] = []
-        self._names: list[str] = []  # of the recording of each trajectory
-        self._empty: list[str] = []
-        self._every: Counter[int] = Counter()
-        self._counts: Counter[str] = Counter()
-        self._periods: list[float] = []
+        self._lengths, self._names = list[int](), list[str]()  # of each trajectory
+        self._every, self._counts = Counter[int](), Counter[str]()
+        self._empty, self._periods = list[str](), list[float]()
         self._stamps: list[tuple[str, np.ndarray]] = []  # of each recording that has some
         self._raw: list[np.ndarray] = []
 
@@ -190,8 +182,7 @@ class ImportedFile:
         self._counts.update(found.faults, short=len(found.pieces) - len(pieces))
         self._empty += [] if pieces else [name]
         for piece in pieces:
-            self._check_units(piece.q, name)
-            u = self._within_range(piece.u, name)
+            u = self._checked(piece.q, piece.u, name)
             with hdf5.refuse_unwritable(self.path):
                 for dataset, values in zip(self._datasets.values(), (piece.q, u), strict=True):
                     dataset.resize(len(dataset) + len(values), axis=0)
@@ -206,7 +197,8 @@ class ImportedFile:
 
     def finish(self, entry: Mapping[str, Any]) -> None:
         """Write the provenance: ``entry`` and what was counted, under ``import``."""
-        settings, timing = self._settings, self.timing
+        settings = self._settings
+        timing = measure_timing(self._stamps).as_json() if self._stamps else None
         raw = np.concatenate([np.zeros((0, self._robot.nq)), *self._raw])
         lengths = np.array([len(part) for part in self._raw], dtype=np.int64)
         paths = zip(self._robot.joint_names, raw.T, strict=True)
@@ -224,7 +216,7 @@ class ImportedFile:
             "recordings": self.recordings,
             "trajectories": self.trajectories,
             "left_out": list(self.left_out),
-            "timing": None if timing is None else timing.as_json(),
+            "timing": timing,
             "quantum": {name: find_quantum(q, lengths) if len(q) else None for name, q in paths},
         }
         about = {"robot": self._robot.name, "versions": versions(), "import": {**entry, **done}}
@@ -233,11 +225,6 @@ class ImportedFile:
             written = hdf5.write_lengths(self._file, np.array(self._lengths), self._names)
             self._datasets |= {dataset.name: dataset for dataset in written}
             self._file.flush()
-
-    @property
-    def timing(self) -> Timing | None:
-        """What the raw stamps say; None where the log has none."""
-        return measure_timing(self._stamps) if self._stamps else None
 
     @property
     def words(self) -> str:
@@ -285,7 +272,8 @@ class ImportedFile:
         counts = self._counts
         return [f"{plural(counts[k], one)} {then}" for k, (one, then) in words.items() if counts[k]]
 
-    def _check_units(self, q: Float[np.ndarray, "n nq"], recording: str) -> None:
+    def _checked(self, q: Samples, u: Samples, recording: str) -> Samples:
+        """The controls, within their ranges; numbers that look like another unit are refused."""
         for joint, low, high in zip(self._robot.joints, q.min(axis=0), q.max(axis=0), strict=True):
             farthest, words, unit = FARTHEST[joint.unit]
             if max(-low, high) > farthest and not self._settings.accept_units:
@@ -293,18 +281,13 @@ class ImportedFile:
                 looks = f"in recording {recording!r}, which looks like {words}"
                 todo = f'declare --units {joint.name}={unit} (or log_unit = "{unit}" in robot.toml)'
                 raise DataError(f"{goes} {looks}: {todo}, or give --accept-units if it is right.")
-
-    def _within_range(self, u: Float[np.ndarray, "n nu"], recording: str) -> np.ndarray:
         lower, upper = self._robot.u_range
-        low, high = u.min(axis=0), u.max(axis=0)
-        if (low >= lower).all() and (high <= upper).all():
-            return u
         slack = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * ROUNDING
-        for c, control in enumerate(self._robot.controls):
-            if low[c] < lower[c] - slack[c] or high[c] > upper[c] + slack[c]:
-                name, unit, span = control.name, control.unit, f"{lower[c]:g} to {upper[c]:g}"
-                goes = f"Control {name!r} goes from {low[c]:.6g} to {high[c]:.6g} {unit}"
-                todo = f"declare --units {name}=UNIT or --scale {name}=FACTOR"
-                where = f"in recording {recording!r}, outside its range {span}"
+        ends = zip(self._robot.controls, u.min(axis=0), u.max(axis=0), lower, upper, strict=True)
+        for (control, low, high, least, most), over in zip(ends, slack, strict=True):
+            if low < least - over or high > most + over:
+                goes = f"Control {control.name!r} goes from {low:.6g} to {high:.6g} {control.unit}"
+                todo = f"declare --units {control.name}=UNIT or --scale {control.name}=FACTOR"
+                where = f"in recording {recording!r}, outside its range {least:g} to {most:g}"
                 raise DataError(f"{goes} {where}: {todo}, or correct the range in robot.toml.")
         return np.clip(u, lower, upper)

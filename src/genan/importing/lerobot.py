@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from genan.errors import DataError, listing
-from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
+from genan.errors import DataError, listing, refuse
+from genan.importing.source import Facts, LogSource, RawRecording, Stream, check_names
 from genan.importing.table import parquet_file, parquet_names, read_parquet
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")  # Of the layout, that are read.
@@ -38,11 +38,9 @@ def open_lerobot(path: Path) -> LogSource:
         raise DataError(f"{about} cannot be read ({error}); copy the data set again.") from None
     version = str(info.get("codebase_version", "none"))
     if version not in VERSIONS:
-        is_of = (
-            f"{path} is a LeRobot data set of version {version!r}; {listing(VERSIONS)} can be read"
-        )
-        script = "lerobot.datasets.v30.convert_dataset_v21_to_v30"
-        raise DataError(f"{is_of}: convert it to v3.0 with LeRobot's own script ({script}).")
+        known = f"version {version!r}; {listing(VERSIONS)} can be read"
+        todo = "convert it with LeRobot's lerobot.datasets.v30.convert_dataset_v21_to_v30"
+        raise DataError(f"{path} is a LeRobot data set of {known}: {todo}.")
     signals = {name: spec for name, spec in declared.items() if name not in _BOOKKEEPING}
     features = {name: own for name, spec in signals.items() if (own := _columns(name, spec))}
     if not features:
@@ -59,11 +57,10 @@ def open_lerobot(path: Path) -> LogSource:
     known = _episodes(path / "meta")
     # a column may be called by its number as well, which the tables have it by
     named = {name: f"{key}:{i}" for key, own in features.items() for i, name in enumerate(own)}
-    numbered = {number: number for number in named.values()} | named
+    numbered = named | {number: number for number in named.values()}
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
-        if missing := [name for name in names if name not in numbered]:
-            raise no_column(path, missing, list(named))
+        check_names(path, names, list(numbered))
         seen = set[int]()
         parts = _frames(files, [numbered[name] for name in names], period)
         for episode, group in groupby(parts, lambda part: part[0]):
@@ -73,12 +70,13 @@ def open_lerobot(path: Path) -> LogSource:
             stream = Stream.of(names, time, columns)
             count = len(stream.values)
             expected, facts = known.get(episode, (count, {"episode": float(episode)}))
-            if episode in seen:
-                raise DataError(f"{path} goes back to episode {episode}; copy it again.")
+            has = f"Episode {episode} of {path} has {count} frames, its meta says {expected}"
+            refuse(
+                (episode in seen, f"{path} goes back to episode {episode}; copy it again."),
+                (expected != count, f"{has}: {_PARTLY}."),
+                error=DataError,
+            )
             seen.add(episode)
-            if expected != count:
-                has = f"Episode {episode} of {path} has {count} frames, its meta says {expected}"
-                raise DataError(f"{has}: {_PARTLY}.")
             yield RawRecording(f"episode_{episode:06d}", (stream,), facts, done[-1])
         if lost := sorted(set(known) - seen):
             of = f"{len(lost)} of its {len(known)} episodes (the first is {lost[0]})"

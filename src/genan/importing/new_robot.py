@@ -18,15 +18,8 @@ from genan.data.inspection.measures import CLEAR, find_quantum, measure_resoluti
 from genan.errors import DataError, SettingError
 from genan.files import Place, write_atomically
 from genan.importing.source import LogSource, Names, open_source
-from genan.robot.draft import (
-    STOPPED,
-    ChannelDraft,
-    DraftNote,
-    RobotDraft,
-    draft,
-    guessed,
-    robot_toml,
-)
+from genan.robot.draft import STOPPED, ChannelDraft, RobotDraft, draft, guessed, robot_toml
+from genan.robot.draft import DraftNote as Note
 
 MARGIN = 0.05  # Part of the span seen in the log that a control may go beyond it, on either side.
 #: A hinge (in degrees in robot.toml) that goes further than this [rad] was logged in degrees, a
@@ -109,42 +102,38 @@ def complete(new: RobotDraft, source: LogSource) -> RobotDraft:
     if not source.columns:
         raise DataError(f"{source.path} has no column of numbers; give another log.")
     joints, drives = ([one.name for one in many] for many in (new.joints, new.controls))
-    own = {"positions": source.positions, "commands": source.commands}
-    found = guess_columns(list(source.columns), joints, drives, **own)
+    own = source.positions, source.commands
+    found = guess_columns(list(source.columns), joints, drives, *own)
     seen = survey(source, found)
     period, stride, dt = seen.period, seen.stride, new.dt
     note = guessed(f"the log has no time stamps, so it is the model's time step, {dt:g} s")
     if period is not None:
-        dt, note = period, DraftNote(f"the log's, {1.0 / period:.4g} Hz")
+        dt, note = period, Note(f"the log's, {1.0 / period:.4g} Hz")
     if period is not None and stride > 1:
         lost = "from one sample to the next the motion is lost in the encoders' steps"
         every = f"every {stride}. sample of the log; {lost}. dt = {period:g} takes all of them"
         dt, note = float(f"{stride * period:.9g}"), guessed(every)
-    controls, about = _controls(new, found, seen, source.path.name)
-    notes = {**new.notes, "dt": note, "controls": about}
-    logged = tuple(_logged(joint, found, seen) for joint in new.joints)
-    return replace(new, joints=logged, controls=controls, dt=dt, notes=notes)
-
-
-def _logged(joint: ChannelDraft, found: ColumnGuess, seen: ColumnSurvey) -> ChannelDraft:
-    """The joint with its column, and the unit of that."""
-    column, notes, far_unit = found.joints.get(joint.name), dict(joint.notes), None
-    if column is None:
-        notes["log"] = guessed(f"none was recognised; columns left: {', '.join(found.rest)}")
-    else:
-        if found.by_order:
+    logged = []
+    for joint in new.joints:
+        column, notes, unit = found.joints.get(joint.name), dict(joint.notes), None
+        if column is None:
+            notes["log"] = guessed(f"none was recognised; columns left: {', '.join(found.rest)}")
+        elif found.by_order:
             notes["log"] = guessed("by its number, in the order of the joints")
-        unit, far = FAR[joint.unit]
-        furthest = max(map(abs, seen.ranges.get(column, (0.0, 0.0))))
+        far_unit, far = FAR[joint.unit]
+        furthest = max(map(abs, seen.ranges.get(column or "", (0.0, 0.0))))
         if furthest > far:
-            far_unit = unit
+            unit = far_unit
             notes["log_unit"] = guessed(f"{unit}, as {column!r} goes up to {furthest:.4g}")
-    return replace(joint, log=column, log_unit=far_unit, notes=notes)
+        logged.append(replace(joint, log=column, log_unit=unit, notes=notes))
+    controls, about = _controls(new, found, seen, source.path.name)
+    about_all = {**new.notes, "dt": note, "controls": about}
+    return replace(new, joints=tuple(logged), controls=controls, dt=dt, notes=about_all)
 
 
 def _controls(
     new: RobotDraft, found: ColumnGuess, seen: ColumnSurvey, where: str
-) -> tuple[tuple[ChannelDraft, ...], DraftNote]:
+) -> tuple[tuple[ChannelDraft, ...], Note]:
     """The controls by their columns, and the note on all of them."""
     spans = {name: seen.ranges.get(name, (0.0, 0.0)) for name in found.controls}
     moving = [name for name, (low, high) in spans.items() if low < high]
@@ -166,13 +155,13 @@ def _controls(
             notes["unit"] = guessed(f"{unit}, by the column's name")
         for drive in new.controls:
             if drive.joint is not None and "".join(words(drive.name)) == "".join(said):
-                unit, notes["unit"] = drive.unit, DraftNote("the model's actuator of this name")
+                unit, notes["unit"] = drive.unit, Note("the model's actuator of this name")
                 if not drive.notes["range"].guess and drive.lower <= low and high <= drive.upper:
                     lower, upper, notes["range"] = drive.lower, drive.upper, drive.notes["range"]
         rest = min(max(float(f"{min(max(0.0, low), high):.6g}"), lower), upper)
-        notes["rest"] = guessed(f"{rest:g}, as it is never 0") if rest else DraftNote(STOPPED)
+        notes["rest"] = guessed(f"{rest:g}, as it is never 0") if rest else Note(STOPPED)
         controls.append(ChannelDraft(name, unit, lower, upper, rest, notes, log=column))
-    about = DraftNote("Their number need not be that of the joints")
+    about = Note("Their number need not be that of the joints")
     if still:
         about = guessed(f"columns that never change were left out: {still}")
     return tuple(controls), about
@@ -209,11 +198,10 @@ def _control_names(columns: Names, joints: Names) -> dict[str, str]:
 
 def survey(source: LogSource, found: ColumnGuess, most: int = MOST_BYTES) -> ColumnSurvey:
     """Ranges and rate of what was found, from about ``most`` bytes of a log."""
-    names = [*found.joints.values(), *found.controls]
+    names, whole = [*found.joints.values(), *found.controls], True
     ranges: dict[str, tuple[float, float]] = {}
     paths: dict[str, list[np.ndarray]] = {name: [] for name in found.joints.values()}
     stamps: list[tuple[str, np.ndarray]] = []
-    whole = True
     for recording in source.read(names) if names else ():
         for stream in recording.streams:
             if names[0] in stream.names and stream.time is not None:
@@ -225,8 +213,7 @@ def survey(source: LogSource, found: ColumnGuess, most: int = MOST_BYTES) -> Col
                     ranges[name] = min(low, float(finite.min())), max(high, float(finite.max()))
                 if name in paths and sum(map(len, paths[name])) < MOST_SAMPLES:
                     paths[name].append(column[:MOST_SAMPLES])
-        if recording.done > most:
-            whole = False
+        if not (whole := recording.done <= most):
             break
     strides = [1]
     for path in paths.values():
@@ -250,12 +237,7 @@ def round_period(period: float) -> float:
 
 
 def guess_columns(
-    columns: Names,
-    joints: Names,
-    drives: Names = (),
-    *,
-    positions: Names = (),
-    commands: Names = (),
+    columns: Names, joints: Names, drives: Names = (), positions: Names = (), commands: Names = ()
 ) -> ColumnGuess:
     """Columns of joints and commands; ``positions``, ``commands``: by the format's own rules."""
     said = {column: words(column) for column in columns}
@@ -288,8 +270,8 @@ def guess_columns(
             found, by_order = dict(zip(joints, fitting[0], strict=True)), True
     free = [column for column in columns if column not in found.values()]
     by_word = [c for c in free if COMMAND & set(said[c]) and BOOKKEEPING.isdisjoint(said[c])]
-    parts = [words(name) for name in drives]
-    by_drive = [c for c in free if any(_within(name, said[c]) is not None for name in parts)]
+    names = [words(name) for name in drives]
+    by_drive = [c for c in free if any(_within(name, said[c]) is not None for name in names)]
     controls = list(commands) or by_word or by_drive
     rest = tuple(column for column in free if column not in controls)
     return ColumnGuess(found, by_order, tuple(controls), rest)

@@ -12,25 +12,22 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from genan.errors import DataError
-from genan.importing.source import LogSource, RawRecording, Stream, ends_with, files_in, no_column
+from genan.importing.source import LogSource, RawRecording, Stream, check_names, ends_with, files_in
 
 _TIMES = ("time", "times", "t", "timestamp", "stamp")
-
 
 is_npz = partial(ends_with, endings=(".npz",))
 
 
-@dataclass(frozen=True)
-class ArrayClock:
+class ArrayClock(NamedTuple):
     """Arrays with the same rows, and their stamps."""
 
     time: str | None
@@ -172,8 +169,7 @@ class _Archive:
     def read(self, names: Sequence[str], before: int) -> Iterator[RawRecording]:
         """The recordings; ``before``: bytes of the log that were read before this file."""
         there = [name for c in self.clocks for name in (*c.columns, *([c.time] if c.time else []))]
-        if missing := [name for name in names if name not in there]:
-            raise no_column(self.path, missing, there)
+        check_names(self.path, names, there)
         size, rows = self.path.stat().st_size, max(1, *(clock.rows for clock in self.clocks))
         for name, facts, part in self.cuts:
             streams = []

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError, listing
-from genan.importing.source import LogSource, RawRecording, Stream, no_column
+from genan.importing.source import LogSource, RawRecording, Stream, check_names
 
 #: The lists of a ``tf.train.Example``, by name.
 Features = dict[str, np.ndarray | list[bytes]]
@@ -128,12 +128,12 @@ def _stretches(
 ) -> Iterator[tuple[str, Stream]]:
     """Some columns of each stretch of an episode between marks of first and last steps."""
     steps, columns, uneven = _columns(found, widths, where)
-    known = {f"{name}:0": x for name, x in columns.items()} | columns
-    for name in (name for name in names if name not in known):
-        if (key := re.sub(r":\d+$", "", name)) in uneven:
+    known = columns | {f"{name}:0": x for name, x in columns.items() if ":" not in name}
+    for key in (re.sub(r":\d+$", "", name) for name in names if name not in known):
+        if key in uneven:
             has = f"{where} has {uneven[key]} numbers of {key!r} for {steps} steps"
             raise DataError(f"{has}, not the same for each step.")
-        raise no_column(where, [name], list(columns))
+    check_names(where, names, list(known))
     none = np.zeros(steps)
     first, last = (columns.get(mark, none) != 0 for mark in ("is_first", "is_last"))
     edges = [0, *(np.flatnonzero(first[1:] | last[:-1]) + 1).tolist(), steps]
@@ -160,10 +160,8 @@ def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
                 )
             data = b"" if wrong else file.read(length)
             if wrong or _is_wrong(data, file.read(4)):
-                sum_of = (
-                    f"the checksum of the {wrong or 'data'} of record {number} (from byte {at})"
-                )
-                raise DataError(f"{path} is damaged: {sum_of} is wrong; copy it again.")
+                of = f"the {wrong or 'data'} of record {number} (from byte {at})"
+                raise DataError(f"{path} is damaged: the checksum of {of} is wrong; copy it again.")
             at += 16 + length
             yield number, data, at
 
@@ -205,13 +203,12 @@ def example_features(record: bytes, where: str) -> Features:
         raise DataError(f"{where} cannot be read: it is no tf.train.Example ({error}).") from None
     found: Features = {}
     for entry in entries:
-        value = entry.value
-        if value.HasField("bytes_list"):
-            found[entry.key] = list(value.bytes_list.value)
-        elif value.HasField("int64_list"):
-            found[entry.key] = np.array(value.int64_list.value, np.int64)
-        else:
-            found[entry.key] = np.array(value.float_list.value, np.float32)
+        lists, whole = entry.value, entry.value.HasField("int64_list")
+        numbers = np.array(lists.int64_list.value, np.int64) if whole else lists.float_list.value
+        texts = list(lists.bytes_list.value) if lists.HasField("bytes_list") else None
+        found[entry.key] = (
+            np.asarray(numbers, None if whole else np.float32) if texts is None else texts
+        )
     return found
 
 
