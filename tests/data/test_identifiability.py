@@ -4,7 +4,7 @@ import numpy as np
 from tests.data.plants import recorded
 
 from genan.data import Trajectories, inspect
-from genan.data.inspection.words import obstacles
+from genan.data.inspection import obstacles
 
 
 def reasons(trajectories: Trajectories, reach: int = 3) -> str:

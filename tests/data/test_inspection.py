@@ -3,7 +3,7 @@ import pytest
 from tests.real_data import LOGS, needs
 
 from genan.data import Channels, Trajectories, inspect
-from genan.data.inspection.words import obstacles
+from genan.data.inspection import obstacles
 from genan.robot import Robot
 
 DT = 0.002

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError, SettingError
-from genan.importing.mapping import ImportSettings, map_columns
-from genan.importing.resample import (
+from genan.importing.convert import (
     Resampler,
     between,
     clean,
@@ -16,6 +15,7 @@ from genan.importing.resample import (
     sample_times,
     uniform_multiple,
 )
+from genan.importing.mapping import ImportSettings, map_columns
 from genan.importing.source import LogSource, RawRecording, Stream
 from genan.robot import Robot
 

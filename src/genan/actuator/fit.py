@@ -33,7 +33,7 @@ from genan.actuator.errors import (
 from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, clear, keep
 from genan.actuator.settings import FitSettings
 from genan.data import Trajectories, inspect, load, read_truth_for_evaluation_only, summary
-from genan.data.inspection.words import obstacles
+from genan.data.inspection import obstacles
 from genan.errors import ActuatorError, DataError, SettingError
 from genan.robot import Robot
 

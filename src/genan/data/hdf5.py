@@ -62,7 +62,12 @@ Widths = Mapping[str, int] | None  # Columns of each dataset that is for evaluat
 _held: set[int] = set()
 
 
-os.register_at_fork(after_in_child=lambda: [os.close(_held.pop()) for _ in range(len(_held))])
+def _close_in_child() -> None:
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 class Lock:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from jaxtyping import Int, UInt8
@@ -297,7 +297,8 @@ def _mcap_parts(folder: Path) -> list[Path]:
 # --- Messages: where their numbers are.
 
 
-class MessageField(NamedTuple):
+@dataclass(frozen=True)
+class MessageField:
     """A number, or a row of numbers, in a message."""
 
     offset: int  # First byte.

@@ -8,8 +8,8 @@ is one: ``name#0``, ``name#1``, ...
 import json
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain, pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -26,6 +26,11 @@ Features = dict[str, np.ndarray | list[bytes]]
 #: them; the first four numbers of their state are the positions.
 PAMY2, PERIOD = ("mpi_muscular_proprioception", "pamy2_dynamic_motions"), 1 / 500
 
+_LISTS: dict[str, Callable[[Any], Any]] = {
+    "bytes_list": list,
+    "int64_list": partial(np.array, dtype=np.int64),
+    "float_list": partial(np.array, dtype=np.float32),
+}
 #: Features of RLDS that have one number for each step, to count the steps by.
 _PER_STEP = ("is_first", "is_last", "is_terminal", "discount", "reward")
 #: Definition of ``tf.train.Example``: messages with their fields, in the order of their numbers.
@@ -203,12 +208,8 @@ def example_features(record: bytes, where: str) -> Features:
         raise DataError(f"{where} cannot be read: it is no tf.train.Example ({error}).") from None
     found: Features = {}
     for entry in entries:
-        lists, whole = entry.value, entry.value.HasField("int64_list")
-        numbers = np.array(lists.int64_list.value, np.int64) if whole else lists.float_list.value
-        texts = list(lists.bytes_list.value) if lists.HasField("bytes_list") else None
-        found[entry.key] = (
-            np.asarray(numbers, None if whole else np.float32) if texts is None else texts
-        )
+        kind = next(filter(entry.value.HasField, _LISTS), "float_list")
+        found[entry.key] = _LISTS[kind](getattr(entry.value, kind).value)
     return found
 
 
