@@ -192,7 +192,8 @@ def begun(
 ) -> tuple[PolicyTraining, Measured]:
     """A training as ``genan train`` would begin it, after its first update."""
     chosen = preset(name, settings)
-    training = PolicyTraining(chosen.task, ensemble, TrainSettings(num_envs=envs), ppo=chosen.ppo)
+    how = TrainSettings(num_envs=envs, steps=chosen.steps), chosen.ppo
+    training = PolicyTraining(chosen.task, ensemble, *how, robot=Robot.load(chosen.task.robot))
     ours = Measured(training.ppo, training.learner)
     # Now and then an eighth of the starts is settled again, as in a training.
     count = max(1, training.task.pool // 8)

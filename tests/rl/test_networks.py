@@ -15,7 +15,7 @@ SETTINGS = PPOSettings(hidden=(7, 5), activation="elu", init_std=0.5)
 @pytest.mark.parametrize("activation", ["leaky_relu", "elu", "tanh"])
 def test_outputs_are_those_of_two_perceptrons(activation) -> None:
     settings = replace(SETTINGS, activation=activation)
-    networks = Networks.begin(4, 3, settings, key=jax.random.key(0))
+    networks = Networks.begin((4, 3), settings, key=jax.random.key(0))
     networks = jax.tree.map(lambda a: a + 0.1, networks)
     x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
     squash = {
@@ -33,9 +33,8 @@ def test_outputs_are_those_of_two_perceptrons(activation) -> None:
 
 
 def test_start() -> None:
-    networks = Networks.begin(
-        200, 3, replace(SETTINGS, hidden=(300,), output_gain=0.01), key=jax.random.key(1)
-    )
+    settings = replace(SETTINGS, hidden=(300,), output_gain=0.01)
+    networks = Networks.begin((200, 3), settings, key=jax.random.key(1))
     first, last = networks.layers
     np.testing.assert_allclose(jnp.std(first.weight), 200**-0.5, rtol=0.02)
     np.testing.assert_allclose(jnp.std(last.weight[POLICY]), 0.01 * 300**-0.5, rtol=0.1)
@@ -46,7 +45,7 @@ def test_start() -> None:
 
 def test_deviation_stays_within_its_bounds() -> None:
     settings = replace(SETTINGS, min_std=0.4, max_std=0.6)
-    networks = Networks.begin(4, 3, settings, key=jax.random.key(0))
+    networks = Networks.begin((4, 3), settings, key=jax.random.key(0))
     networks = Networks(networks.layers, jnp.array([-9.0, 9.0, jnp.log(0.5)]))
     np.testing.assert_allclose(jnp.exp(networks.bounded(settings)), [0.4, 0.6, 0.5], rtol=1e-6)
 

@@ -14,6 +14,7 @@ from genan.rl.config import PPOSettings
 from genan.rl.ppo import (
     PPO,
     AgentState,
+    Experience,
     LearnerState,
     RolloutState,
     adapt_learning_rate,
@@ -21,7 +22,6 @@ from genan.rl.ppo import (
     estimate_advantages,
     normalise,
     random_order,
-    rollout,
 )
 
 SMALL = PPOSettings(
@@ -54,14 +54,15 @@ def test_a_toy_task_is_learnt(ppo) -> None:
     for _ in range(50):
         learner, report = ppo.advance(learner)
         reports.append(report)
-    assert reports[0].success < 0.3
-    assert np.mean([report.success for report in reports[-5:]]) > 0.9
-    assert reports[-1].metrics["error"] < 0.1
-    assert reports[-1].returns > 0.5 * reports[0].returns
+    last, returns = reports[-1], [report["episode/return"] for report in reports]
+    assert reports[0]["episode/success"] < 0.3
+    assert np.mean([report["episode/success"] for report in reports[-5:]]) > 0.9
+    assert last["episode/error"] < 0.1
+    assert returns[-1] > 0.5 * returns[0]
     assert int(learner.updates) == 50
-    assert all(int(r.episodes) == 64 for r in reports)
-    np.testing.assert_allclose(reports[-1].reward, -reports[-1].terms["distance"], rtol=1e-6)
-    np.testing.assert_allclose(reports[-1].returns, 16 * reports[-1].reward, rtol=1e-5)
+    assert all(int(report["episodes"]) == 64 for report in reports)
+    np.testing.assert_allclose(last["reward/mean"], -last["reward/distance"], rtol=1e-6)
+    np.testing.assert_allclose(returns[-1], 16 * last["reward/mean"], rtol=1e-5)
 
 
 def test_the_same_key_gives_the_same_bits_and_a_resumed_learner_goes_on_to_them(ppo) -> None:
@@ -90,10 +91,10 @@ def test_early_stop_saves_steps(ppo) -> None:
     stop = replace(SMALL, kl_mode="stop", kl_threshold=1e-7)
     eager = PPO(ppo.env, stop)
     _, report = eager.advance(eager.begin(jax.random.key(0)))
-    assert int(report.losses.steps) < SMALL.num_epochs * SMALL.num_minibatches
-    assert float(report.learning_rate) == np.float32(stop.learning_rate)
+    assert int(report["learning/steps"]) < SMALL.num_epochs * SMALL.num_minibatches
+    assert float(report["learning/rate"]) == np.float32(stop.learning_rate)
     _, report = ppo.advance(ppo.begin(jax.random.key(0)))
-    assert int(report.losses.steps) == SMALL.num_epochs * SMALL.num_minibatches
+    assert int(report["learning/steps"]) == SMALL.num_epochs * SMALL.num_minibatches
 
 
 @pytest.mark.slow
@@ -103,9 +104,10 @@ def test_where_no_episode_ended_there_is_no_mean() -> None:
         replace(SMALL, num_steps_per_env=2, num_minibatches=2, num_epochs=1),
     )
     learner, report = ppo.advance(ppo.begin(jax.random.key(0)))
-    assert int(report.episodes) == 0
-    assert np.isnan(report.returns) and np.isnan(report.success)
-    np.testing.assert_allclose(jnp.mean(learner.rollout.returns), 2 * report.reward, rtol=1e-5)
+    assert int(report["episodes"]) == 0
+    assert np.isnan(report["episode/return"]) and np.isnan(report["episode/success"])
+    mean = report["reward/mean"]
+    np.testing.assert_allclose(jnp.mean(learner.rollout.returns), 2 * mean, rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -116,21 +118,14 @@ def test_a_rollout_is_what_the_policy_did() -> None:
         Point(envs=8, horizon=3),
         replace(SMALL, num_steps_per_env=5, num_minibatches=2, time_limit="bootstrap"),
     )
-    agent = AgentState.begin(4, 2, settings, key=jax.random.key(0))
+    agent = AgentState.begin((4, 2), settings, key=jax.random.key(0))
     agent = eqx.tree_at(
         lambda a: a.value_scaler, agent, agent.value_scaler.seen(jnp.array([[2.0], [8.0]]))
     )
     state = env.reset(jax.random.key(1))
-    play = eqx.filter_jit(
-        lambda: rollout(
-            env,
-            agent,
-            RolloutState(state, env.observe(state), jnp.zeros(8)),
-            settings,
-            key=jax.random.key(2),
-        )
-    )
-    scene, experience, tally = play()
+    before = RolloutState(state, env.observe(state), jnp.zeros(8))
+    play = eqx.filter_jit(lambda: PPO(env, settings).rollout(agent, before, key=jax.random.key(2)))
+    scene, experience, (tally, _) = play()
     np.testing.assert_array_equal(
         experience.terminal, np.broadcast_to(np.arange(5)[:, None] == 2, (5, 8))
     )
@@ -154,6 +149,11 @@ def test_samples_must_fill_the_minibatches() -> None:
         PPO(Point(envs=3), replace(SMALL, num_minibatches=7))
 
 
+def lived(reward, value, terminal, last_value) -> Experience:
+    seen = jnp.zeros((*reward.shape, 1))
+    return Experience(seen, seen, jnp.zeros_like(reward), value, reward, terminal, last_value)
+
+
 def test_a_worked_example() -> None:
     """Discount 1/2, trace 1/2, four steps; the first episode ends after its second step, the other
     after its fourth.
@@ -167,9 +167,8 @@ def test_a_worked_example() -> None:
     reward = jnp.array([[1.0, 2.0], [2.0, 0.0], [3.0, 1.0], [4.0, 0.0]])
     value = jnp.array([[4.0, 0.0], [3.0, 4.0], [2.0, 0.0], [1.0, 2.0]])
     terminal = jnp.array([[False, False], [True, False], [False, False], [False, True]])
-    advantage = estimate_advantages(
-        reward, value, jnp.array([6.0, 100.0]), terminal, gamma=0.5, gae_lambda=0.5
-    )
+    recorded = lived(reward, value, terminal, jnp.array([6.0, 100.0]))
+    advantage = estimate_advantages(recorded, gamma=0.5, gae_lambda=0.5)
     by_hand = [[-1.75, 3.09375], [-1.0, -3.625], [3.0, 1.5], [6.0, -2.0]]
     np.testing.assert_allclose(advantage, by_hand, rtol=1e-6)
 
@@ -180,9 +179,8 @@ def test_with_trace_1_it_is_the_discounted_sum_of_rewards_less_the_value() -> No
     last = rng.normal(size=3)
     terminal = np.zeros((40, 3), bool)
     terminal[19] = True
-    advantage = estimate_advantages(
-        *map(jnp.asarray, (reward, value, last, terminal)), gamma=0.9, gae_lambda=1.0
-    )
+    recorded = lived(*map(jnp.asarray, (reward, value, terminal, last)))
+    advantage = estimate_advantages(recorded, gamma=0.9, gae_lambda=1.0)
     for start, stop, tail in ((0, 20, 0.0), (20, 40, last)):
         for t in range(start, stop):
             steps = np.arange(stop - t)
@@ -205,7 +203,7 @@ BASE = PPOSettings(num_minibatches=4, num_epochs=3)
 
 
 def test_each_networks_gradient_is_clipped_by_its_own_length() -> None:
-    agent = AgentState.begin(2, 1, replace(BASE, hidden=(1,)), key=jax.random.key(0))
+    agent = AgentState.begin((2, 1), replace(BASE, hidden=(1,)), key=jax.random.key(0))
     ones = jax.tree.map(jnp.ones_like, agent.networks)
     uneven = eqx.tree_at(
         lambda n: n.layers, ones, jax.tree.map(lambda a: a.at[1].mul(1e-3), ones.layers)

@@ -62,7 +62,7 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
     settings = CASES[case]
     monkeypatch.setattr(np.random, "permutation", np.random.default_rng(0).permutation)
     skrl = SkrlAgent(settings, ENVS, OBSERVATIONS, ACTIONS, monkeypatch)
-    agent = jax.jit(lambda key: AgentState.begin(OBSERVATIONS, ACTIONS, settings, key=key))(
+    agent = jax.jit(lambda key: AgentState.begin((OBSERVATIONS, ACTIONS), settings, key=key))(
         jax.random.key(0)
     )
     agent = eqx.tree_at(lambda a: a.networks, agent, skrl.networks())
@@ -96,14 +96,14 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
 
         close(agent.networks, skrl.networks())
         steps = len(skrl.value_steps)
-        assert int(losses.steps) == steps
+        assert int(losses["learning/steps"]) == steps
         share = steps / (
             settings.num_epochs * settings.num_minibatches
         )  # skrl divides by the steps that were planned
         data = {name: values[-1] for name, values in skrl.agent.tracking_data.items()}
-        close(losses.policy * share, data["Loss / Policy loss"])
-        close(losses.value * share, data["Loss / Value loss"])
-        close(losses.entropy * share, data.get("Loss / Entropy loss", 0.0))
+        close(losses["loss/policy"] * share, data["Loss / Policy loss"])
+        close(losses["loss/value"] * share, data["Loss / Value loss"])
+        close(losses["loss/entropy"] * share, data.get("Loss / Entropy loss", 0.0))
         close(agent.learning_rate, skrl.agent.policy_learning_rate)
         if settings.scale_observations:
             theirs = skrl.agent._observation_preprocessor

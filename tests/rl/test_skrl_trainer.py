@@ -210,12 +210,12 @@ def test_early_stop_order_of_recording_and_bootstrapped_ends() -> None:
     rewards = (
         np.asarray(memory.get_tensor_by_name("rewards"))[..., 0] - settings.gamma * values * done
     )
-    np.testing.assert_allclose(rewards.mean(), report.reward, rtol=1e-5)
+    np.testing.assert_allclose(rewards.mean(), report["reward/mean"], rtol=1e-5)
     first, second = memory.sample(["actions"], batch_size=32, mini_batches=2)
     recorded = np.asarray(memory.get_tensor_by_name("actions")).reshape(32, -1)
     np.testing.assert_array_equal(np.concatenate([first[0], second[0]]), recorded)
-    assert int(report.losses.steps) < settings.num_epochs * settings.num_minibatches
-    assert int(report.episodes) == 8 and int(learner.updates) == 1
+    assert int(report["learning/steps"]) < settings.num_epochs * settings.num_minibatches
+    assert int(report["episodes"]) == 8 and int(learner.updates) == 1
 
 
 def test_the_environment_serves_skrl_alone() -> None:
@@ -232,5 +232,5 @@ def test_the_environment_serves_skrl_alone() -> None:
         assert reward.shape == terminated.shape == truncated.shape == (8, 1)
         assert bool(terminated.all()) == (k == 2) and not truncated.any()
     np.testing.assert_array_equal(env.reset()[0], observation)  # it went on by itself
-    results = env.results()
-    np.testing.assert_allclose(results.returns[-1], results.reward.sum(0), rtol=1e-6)
+    now, returns = env.brought()
+    np.testing.assert_allclose(returns[-1], now.reward.sum(0), rtol=1e-6)

@@ -8,16 +8,17 @@ wherever a policy meets a robot. Nothing here needs JAX.
 import contextlib
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from genan.actuator.history import frozen
 from genan.data import Channels
-from genan.errors import GenanError, SettingError, check_choices, check_numbers, listing
+from genan.errors import GenanError, SettingError, check_choices, check_numbers, listing, refuse
 from genan.files import ArtifactFormat
 from genan.rl.config import ACTIVATIONS, convert_ppo_settings
 from genan.robot import Robot
@@ -40,7 +41,6 @@ KIND = ArtifactFormat(
 )  # fmt: skip
 _NAMES_0_1 = {**RENAMED, "envs": "num_envs", "learning/deviation": "learning/std"}
 """What genan 0.1 (version 1 of the format) called entries of the contract and of the record."""
-_CHANNELS = ("joints", "joint_units", "controls", "control_units")
 
 
 @dataclass(frozen=True)
@@ -75,26 +75,26 @@ class PolicyContract:
 
     def __post_init__(self) -> None:
         rules = {"be a positive number": "dt action_scale clip", "be at least 1": "action_repeat"}
+        sizes, names = [*self.hidden, *(part.size for part in self.layout)], self.parts
+        described = len(self.controls) == len(self.control_units) == len(self.u_range)
         try:
             check_numbers(self, rules)
             check_choices(self, activation=ACTIVATIONS)
+            refuse(
+                (
+                    min(sizes, default=0) < 1,
+                    f"It needs 1 or more entries, not {sizes}, everywhere.",
+                ),
+                (len({*names}) < len(names), f"Parts need different names, not {listing(names)}."),
+                (not described, "It needs a unit and a range for every control."),
+            )
         except SettingError as error:
             raise PolicyError(f"This cannot be a policy's contract: {error}") from None
-        sizes, names = [*self.hidden, *(part.size for part in self.layout)], self.parts
-        described = len(self.controls) == len(self.control_units) == len(self.u_range)
-        for wrong, words in (
-            (min(sizes, default=0) < 1, f"layers and parts of 1 or more entries, not {sizes}"),
-            (len({*names}) < len(names), f"parts of different names, not {listing(names)}"),
-            (not described, "a unit and a range for every control"),
-        ):
-            if wrong:
-                raise PolicyError(f"A policy's contract needs {words}; train again.")
 
     @property
-    def constants(self) -> dict[str, Any]:
-        """The task's settings."""
-        found: dict[str, Any] = json.loads(self.constants_json)
-        return found
+    def constants(self) -> Any:
+        """The task's settings, by name."""
+        return json.loads(self.constants_json)
 
     @property
     def nu(self) -> int:
@@ -137,30 +137,26 @@ class PolicyContract:
     def check_channels(self, channels: Channels, *, whose: str, repeat: int | None = None) -> None:
         """Refuse, by name, other joints, controls, units or ranges, or another rate; ``repeat``:
         periods to a step of the policy, where they are known."""
-        for kind in _CHANNELS:
+
+        def check(same: bool, mine: str, theirs: str, start: str = "The") -> None:
+            both = f"{start} policy was trained {mine} and {whose} {theirs}"
+            refuse((not same, f"{both}; use a policy trained for it."), error=PolicyError)
+
+        for kind in ("joints", "joint_units", "controls", "control_units"):
             mine, theirs = getattr(self, kind), getattr(channels, kind)
-            if mine != theirs:
-                raise PolicyError(
-                    f"The policy was trained for the {kind.replace('_', ' ')} {listing(mine)} in "
-                    f"this order and {whose} has {listing(theirs)}; use a policy trained for it."
-                )
-        ranges = zip(self.controls, self.u_range, channels.control_range.T, strict=True)
-        for name, mine, theirs in ranges:
-            if not np.allclose(mine, theirs, rtol=TOLERANCE, atol=0.0):
-                trained, has = (f"{low:g} to {high:g}" for low, high in (mine, theirs))
-                raise PolicyError(
-                    f"The policy was trained with the control {name!r} from {trained} and {whose} "
-                    f"has it from {has}; use a policy trained for it."
-                )
+            trained = f"for the {kind.replace('_', ' ')} {listing(mine)} in this order"
+            check(mine == theirs, trained, f"has {listing(theirs)}")
+        for name, *both in zip(self.controls, self.u_range, channels.control_range.T, strict=True):
+            mine, theirs = (f"from {low:g} to {high:g}" for low, high in both)
+            same = np.allclose(*both, rtol=TOLERANCE, atol=0.0)
+            check(same, f"with the control {name!r} {mine}", f"has it {theirs}")
         repeat = self.action_repeat if repeat is None else repeat
-        same = math.isclose(self.dt, channels.dt, rel_tol=TOLERANCE)
-        if repeat != self.action_repeat or not same:
-            rate = 1.0 / (repeat * channels.dt)
-            raise PolicyError(
-                f"Two rates: the policy was trained at {self.rate:.6g} Hz ({self.action_repeat} "
-                f"periods of {self.dt:.6g} s) and {whose} runs at {rate:.6g} Hz ({repeat} of "
-                f"{channels.dt:.6g} s); use a policy trained for it."
-            )
+        same = (
+            math.isclose(self.dt, channels.dt, rel_tol=TOLERANCE) and repeat == self.action_repeat
+        )
+        trained = f"at {self.rate:.6g} Hz ({self.action_repeat} periods of {self.dt:.6g} s)"
+        runs = f"{1.0 / (repeat * channels.dt):.6g} Hz ({repeat} of {channels.dt:.6g} s)"
+        check(same, trained, f"runs at {runs}", start="Two rates: the")
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
@@ -184,30 +180,16 @@ class PolicyContract:
         """The contract that ``settings`` describes, in the names of any version of the format; a
         missing or misplaced entry is refused by name."""
         try:
-            found = {**_renamed(settings), **settings["network"], **settings["scale"]}
-            found |= {"layout": found["observation"], "constants_json": found["constants"]}
-            return cls(**{name: read(found[name]) for name, read in _READ.items()})
+            found = frozen({**_renamed(settings), **settings["network"], **settings["scale"]})
+            found["layout"] = tuple(ObservationPart(**part) for part in found["observation"])
+            constants = renamed_settings(found["constants"])
+            found["constants_json"] = json.dumps(constants, sort_keys=True)
+            return cls(**{field.name: found[field.name] for field in fields(cls)})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PolicyError(
                 f"The policy's contract is not complete ({type(error).__name__}: {error}); export "
                 "it again or train again."
             ) from None
-
-
-_READ: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("task", "robot", "activation", "actuators_sha256"), str),
-    **dict.fromkeys(("dt", "action_scale"), float),
-    **dict.fromkeys(_CHANNELS, lambda v: tuple(map(str, v))),
-    "action_repeat": int,
-    "hidden": lambda v: tuple(map(int, v)),
-    "clip": lambda v: None if v is None else float(v),
-    "u_range": lambda v: tuple((float(low), float(high)) for low, high in v),
-    "layout": lambda v: tuple(
-        ObservationPart(str(part["name"]), int(part["size"]), str(part["words"])) for part in v
-    ),
-    "constants_json": lambda v: json.dumps(renamed_settings(v), sort_keys=True),
-}
-"""How the fields of a contract are read from JSON."""
 
 
 def find_policy(folder: Path | str) -> Path:

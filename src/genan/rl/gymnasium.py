@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
 from genan.actuator import Ensemble, load
-from genan.errors import GenanError, SettingError
+from genan.errors import GenanError, SettingError, refuse
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.tasks.registry import TaskSettings, imported, task_entry, task_names, task_settings
@@ -45,14 +45,13 @@ except ImportError:
     ) from None
 
 POOL = 256  # Robots that are settled before the first episode.
-VIEWER = (
-    "genan.viewer.rendering:load_renderer",
-    "genan.viewer.stage:Stage",
-    "genan.viewer.stage:snapshots",
-)
-"""What makes pictures, if they are wanted; training itself needs none of it."""
+VIEWER = ("rendering:load_renderer", "stage:Stage", "stage:snapshots")
+"""What of ``genan.viewer`` makes pictures, if they are wanted; training itself needs none of it."""
 
 Info = dict[str, Any]
+Begun = tuple[np.ndarray, Info]
+Advanced = tuple[np.ndarray, np.ndarray, np.ndarray, Info]
+Stepped = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]
 Now = tuple[EnvironmentState, PRNGKeyArray, Observation]  # All episodes between two steps.
 
 
@@ -88,8 +87,8 @@ def _environment(
     pool: int = POOL,
 ) -> tuple[TaskEnvironment, Robot]:
     settings = task_settings(task) if settings is None else settings
-    if settings.name != task:
-        raise SettingError(f"The settings are those of {settings.name!r}, not of {task!r}.")
+    mine = settings.name
+    refuse((mine != task, f"The settings are those of {mine!r}, not of {task!r}."))
     if not isinstance(actuators, Ensemble):
         actuators = load(actuators or bundled_actuators(settings.robot))
     machine = Robot.load(robot or settings.robot)
@@ -108,17 +107,13 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     def __init__(
         self, environment: TaskEnvironment, *, autoreset_mode: AutoresetMode | str = "SameStep"
     ) -> None:
-        """Wraps ``environment``."""
         mode = AutoresetMode(autoreset_mode)
-        if mode is AutoresetMode.DISABLED:
-            raise SettingError(
-                f"Episodes begin again by themselves (SameStep or NextStep), not {mode.value}."
-            )
+        modes = f"Episodes begin again by themselves (SameStep or NextStep), not {mode.value}."
+        refuse((mode is AutoresetMode.DISABLED, modes))
         self.environment, self._horizon = environment.endless(), environment.horizon
         self._now: Now | None = None
         self._same_step = mode is AutoresetMode.SAME_STEP
-        self._ended = np.zeros(environment.envs, bool)
-        self.num_envs = environment.envs
+        self._ended, self.num_envs = np.zeros(environment.envs, bool), environment.envs
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
         box = lambda bound, size: gymnasium.spaces.Box(-bound, bound, (size,), np.float32)
         finite = float(np.finfo(np.float32).max)
@@ -134,15 +129,18 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             raise SettingError("Call reset() before step() or render().")
         return self._now
 
-    def reset(
-        self, *, seed: int | None = None, options: Info | None = None
-    ) -> tuple[np.ndarray, Info]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> Begun:
         super().reset(seed=seed)
-        return self.begin_all(self.np_random), {}
+        key = jax.random.key(int(self.np_random.integers(2**31)))
+        if self._now is None:
+            state = eqx.filter_jit(TaskEnvironment.reset)(self.environment, jax.random.key(0))
+        else:
+            state = self._now[0]
+        self._ended = np.zeros(self.num_envs, bool)
+        self._now = _begin(self.environment, state, ~self._ended, key)
+        return np.array(self._now[2]), {}
 
-    def step(
-        self, actions: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
+    def step(self, actions: np.ndarray) -> Stepped:
         observation, reward, done, info = self.advance(np.asarray(actions))
         fresh = np.zeros_like(done) if self._same_step else self._ended
         done, reward = done & ~fresh, np.where(fresh, np.float32(0.0), reward)
@@ -163,23 +161,11 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._ended = done
         return observation, reward, np.zeros(self.num_envs, bool), done, infos
 
-    def begin_all(self, random: np.random.Generator) -> np.ndarray:
-        """Begin all episodes; returns the observations."""
-        key = jax.random.key(int(random.integers(2**31)))
-        if self._now is None:
-            state = eqx.filter_jit(TaskEnvironment.reset)(self.environment, jax.random.key(0))
-        else:
-            state = self._now[0]
-        self._ended = np.zeros(self.num_envs, bool)
-        self._now = _begin(self.environment, state, ~self._ended, key)
-        return np.array(self._now[2])
-
-    def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Info]:
+    def advance(self, action: np.ndarray) -> Advanced:
         """Observation, reward, whether it is over; the terms, success and metrics. No episode
         begins again."""
-        now, expected = self.now, self.action_space.shape
-        if action.shape != expected:
-            raise SettingError(f"Actions must have the shape {expected}, not {action.shape}.")
+        now, expected, came = self.now, self.action_space.shape, action.shape
+        refuse((came != expected, f"Actions must have the shape {expected}, not {came}."))
         action = action.astype(np.float32)
         self._now, after = _step(self.environment, now, action, self._horizon)
         return np.array(self._now[2]), *jax.tree.map(np.array, after)
@@ -196,10 +182,8 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def __init__(self, environment: TaskEnvironment, robot: Robot | None = None) -> None:
         """Wraps ``environment``, one of a single robot; with ``robot``, it can be rendered."""
-        if environment.envs != 1:
-            raise SettingError(
-                f"GenanEnv is one robot, not {environment.envs}; use GenanVectorEnv for many."
-            )
+        one = f"GenanEnv is one robot, not {environment.envs}; use GenanVectorEnv for many."
+        refuse((environment.envs != 1, one))
         self._all, self._robot = GenanVectorEnv(environment), robot
         self._renderer: Any = None
         self.render_mode = None if robot is None else "rgb_array"
@@ -207,13 +191,11 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.observation_space = self._all.single_observation_space
         self.action_space = self._all.single_action_space
 
-    def reset(
-        self, *, seed: int | None = None, options: Info | None = None
-    ) -> tuple[np.ndarray, Info]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> Begun:
         super().reset(seed=seed)
         if self._renderer is not None:
             self._renderer.restart()
-        return self._all.begin_all(self.np_random)[0], {}
+        return self._all.reset(seed=seed)[0][0], {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, Info]:
         observation, reward, done, info = self._all.advance(np.asarray(action)[None])
@@ -225,7 +207,7 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """A picture of the present state [height, width, 3]."""
         if self._robot is None:
             return None
-        load_renderer, stage, snapshots = map(imported, VIEWER)
+        load_renderer, stage, snapshots = (imported(f"genan.viewer.{part}") for part in VIEWER)
         task, state = self._all.environment.task, self._all.now[0]
         if self._renderer is None:
             self._renderer = load_renderer(stage(self._robot, task_entry(task.settings.name)))

@@ -23,6 +23,7 @@ from genan.actuator import Ensemble
 from genan.actuator.ensemble import tensors as actuator_tensors
 from genan.actuator.network import Layer
 from genan.data import Channels
+from genan.errors import refuse
 from genan.provenance import versions
 from genan.rl.config import PPOSettings
 from genan.rl.contract import (
@@ -125,10 +126,9 @@ class Policy(eqx.Module):
         return {name: np.ascontiguousarray(array, np.float32) for name, array in named}
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Any:
         """How it was trained (settings of PPO, steps, seed, versions) and how good it is."""
-        found: dict[str, Any] = json.loads(self.record_json)
-        return found
+        return json.loads(self.record_json)
 
     def with_record(self, **entries: Any) -> "Policy":
         """The same policy with these entries added to its record, or replaced in it."""
@@ -151,12 +151,10 @@ class Policy(eqx.Module):
 
     def mean(self, observation: Observations) -> Actions:
         """The network's output, before the squashing: what ``TaskEnvironment.step`` takes."""
-        x, contract = jnp.asarray(observation), self.contract
-        if x.shape[-1:] != (contract.observations,):
-            raise PolicyError(
-                f"An observation must have the shape [..., {contract.observations}] "
-                f"({contract.words}), not {list(x.shape)}."
-            )
+        x, contract, size = jnp.asarray(observation), self.contract, self.contract.observations
+        shape = f"[..., {size}] ({contract.words}), not {list(x.shape)}"
+        wrong = f"An observation must have the shape {shape}."
+        refuse((x.shape[-1:] != (size,), wrong), error=PolicyError)
         x = (x - self.scale_mean) / self.scale_std
         if contract.clip is not None:
             x = jnp.clip(x, -contract.clip, contract.clip)
@@ -174,23 +172,23 @@ class Policy(eqx.Module):
 
     def check_environment(self, env: TaskEnvironment) -> None:
         """Refuse, by name, another task, observation, action scale, rate, joints or controls."""
-        mine, theirs = self.contract, env.task.settings
-        if mine.task != theirs.name:
-            raise PolicyError(
-                f"The policy was trained for the task {mine.task!r}, not for {theirs.name!r}."
-            )
+        mine, theirs, trained = self.contract, env.task.settings, "The policy was trained"
         wanted, given = mine.words, ", ".join(f"{name} {size}" for name, size in env.layout)
-        if wanted != given:
-            raise PolicyError(
-                f"The policy was trained on observations of {wanted} in this order and the "
-                f"environment gives {given}; use a policy trained in it."
-            )
-        if not math.isclose(mine.action_scale, theirs.action_scale, rel_tol=TOLERANCE):
-            raise PolicyError(
-                f"The policy was trained to change a control by up to {mine.action_scale:g} in a "
-                f"period and the environment has {theirs.action_scale:g}; give --task.action-scale "
-                f"{mine.action_scale:g}."
-            )
+        largest, has = mine.action_scale, theirs.action_scale
+        order = f"{wanted} in this order and the environment gives {given}"
+        scale = f"up to {largest:g} in a period and the environment has {has:g}"
+        refuse(
+            (
+                mine.task != theirs.name,
+                f"{trained} for the task {mine.task!r}, not for {theirs.name!r}.",
+            ),
+            (wanted != given, f"{trained} on observations of {order}; use a policy trained in it."),
+            (
+                not math.isclose(largest, has, rel_tol=TOLERANCE),
+                f"{trained} to change a control by {scale}; give --task.action-scale {largest:g}.",
+            ),
+            error=PolicyError,
+        )
         simulator, actuators = env.simulator, env.simulator.drive.ensemble.contract
         channels = Channels(
             simulator.scene.dt, actuators.joints, actuators.controls,

@@ -43,11 +43,15 @@ Scalar = Float[Array, ""]
 Count = Int[Array, ""]
 PerSample = Float[Array, " samples"]
 PerStep = Float[Array, "steps envs"]
-StepByStep = Float[Array, "*steps envs"]
+Sizes = tuple[int, int]  # Entries of an observation and of an action.
 Features = Float[Array, "*any features"]
 Order = Callable[[Count, Count], Int[Array, " samples"]]
 """From epoch and minibatch, counted from 0, to its samples (step times environments plus
 environment)."""
+Brought = tuple[StepOutcome, Float[Array, "*steps envs"]]
+"""What steps brought, and the sums of the episodes' rewards up to them."""
+Numbers = dict[str, Float[Array, ""] | Int[Array, ""]]
+"""What an update showed, by the names of the learning curve; NaN where no episode ended."""
 
 
 class Gaussian(eqx.Module):
@@ -130,18 +134,17 @@ class Networks(eqx.Module):
     log_std: Float[Array, " action"]  # of the policy's actions, before it is held within its bounds
 
     @classmethod
-    def begin(
-        cls, observations: int, actions: int, settings: PPOSettings, *, key: PRNGKeyArray
-    ) -> "Networks":
+    def begin(cls, sizes: Sizes, settings: PPOSettings, *, key: PRNGKeyArray) -> "Networks":
         """Flax's start, as in skrl's examples: weights of variance 1 / fan-in, no bias."""
-        sizes = list(pairwise((observations, *settings.hidden, actions)))
-        normal = jax.nn.initializers.lecun_normal(batch_axis=0)
-        layers = [
-            Layer(normal(k, (2, rows, columns)), jnp.zeros((2, columns)))
-            for (rows, columns), k in zip(sizes, jax.random.split(key, len(sizes)), strict=True)
-        ]
-        last = layers[-1].weight.at[POLICY].multiply(settings.output_gain).at[VALUE, :, 1:].set(0.0)
-        layers[-1] = Layer(last, layers[-1].bias)
+        inputs, actions = sizes
+        shapes = list(pairwise((inputs, *settings.hidden, actions)))
+        normal, keys = (
+            jax.nn.initializers.lecun_normal(batch_axis=0),
+            jax.random.split(key, len(shapes)),
+        )
+        weights = [normal(k, (2, *shape)) for k, shape in zip(keys, shapes, strict=True)]
+        last = weights[-1].at[POLICY].multiply(settings.output_gain).at[VALUE, :, 1:].set(0.0)
+        layers = (Layer(w, jnp.zeros((2, w.shape[-1]))) for w in (*weights[:-1], last))
         return cls(tuple(layers), math.log(settings.init_std) * jnp.ones(actions))
 
     def __call__(
@@ -218,29 +221,12 @@ class AgentState(eqx.Module):
     value_scaler: RunningScaler
 
     @classmethod
-    def begin(
-        cls, observations: int, actions: int, settings: PPOSettings, *, key: PRNGKeyArray
-    ) -> "AgentState":
+    def begin(cls, sizes: Sizes, settings: PPOSettings, *, key: PRNGKeyArray) -> "AgentState":
         """Before the first update."""
-        networks = Networks.begin(observations, actions, settings, key=key)
-        return cls(
-            networks,
-            optax.scale_by_adam().init(networks),
-            settings.learning_rate * jnp.ones(()),
-            RunningScaler.begin(observations, active=settings.scale_observations),
-            RunningScaler.begin(1, active=settings.scale_values),
-        )
-
-
-class StepResults(eqx.Module):
-    """Rewards and results of a rollout, step by step."""
-
-    reward: StepByStep
-    terms: dict[str, StepByStep]
-    done: Bool[Array, "*steps envs"]
-    success: StepByStep
-    metrics: dict[str, StepByStep]
-    returns: StepByStep  # sum of the episode's rewards up to this step
+        networks = Networks.begin(sizes, settings, key=key)
+        adam, rate = optax.scale_by_adam().init(networks), settings.learning_rate * jnp.ones(())
+        seen = RunningScaler.begin(sizes[0], active=settings.scale_observations)
+        return cls(networks, adam, rate, seen, RunningScaler.begin(1, active=settings.scale_values))
 
 
 class RolloutState(eqx.Module):
@@ -258,12 +244,12 @@ class RolloutState(eqx.Module):
 
     def stepped(
         self, env: Environment, action: Action, *, key: PRNGKeyArray
-    ) -> tuple["RolloutState", StepResults]:
+    ) -> tuple["RolloutState", Brought]:
         """One step of all environments later."""
         state, now = env.step(self.state, action, key=key)
         returns = self.returns + now.reward
-        results = StepResults(now.reward, now.terms, now.done, now.success, now.metrics, returns)
-        return RolloutState(state, now.observation, jnp.where(now.done, 0.0, returns)), results
+        after = RolloutState(state, now.observation, jnp.where(now.done, 0.0, returns))
+        return after, (now, returns)
 
 
 class Experience(eqx.Module):
@@ -289,16 +275,6 @@ class MiniBatch(eqx.Module):
     advantage: PerSample
 
 
-class Losses(eqx.Module):
-    """What an update had to do."""
-
-    policy: Scalar  # mean over the steps done, as the next two
-    entropy: Scalar
-    value: Scalar
-    kl: Scalar  # mean divergence from the old policy over the last epoch's minibatches [nat]
-    steps: Count  # steps of the optimiser that were done
-
-
 class LearnerState(eqx.Module):
     """The complete state of learning: given back, it goes on to the same bits (on a CPU)."""
 
@@ -308,30 +284,21 @@ class LearnerState(eqx.Module):
     updates: Count  # updates done
 
 
-class UpdateReport(eqx.Module):
-    """What a rollout and its update showed; a mean over episodes is NaN where none ended."""
-
-    reward: Scalar  # mean over steps and environments, as the terms
-    terms: dict[str, Scalar]
-    episodes: Count  # episodes that ended; the next three are their means
-    returns: Scalar  # sum of rewards
-    success: Scalar
-    metrics: dict[str, Scalar]
-    losses: Losses
-    learning_rate: Scalar  # after the update
-    std: Scalar  # mean over actions of the policy's standard deviation after the update
-
-    @classmethod
-    def of(
-        cls, agent: AgentState, results: StepResults, losses: Losses, settings: PPOSettings
-    ) -> "UpdateReport":
-        """Of a rollout's results and the agent after the update."""
-        episodes = jnp.sum(results.done)
-        mean = lambda a: jnp.sum(jnp.where(results.done, a, 0.0)) / episodes
-        ended = jax.tree.map(mean, (results.returns, results.success, results.metrics))
-        reward, terms = jax.tree.map(jnp.mean, (results.reward, results.terms))
-        std = jnp.mean(jnp.exp(agent.networks.bounded(settings)))
-        return cls(reward, terms, episodes, *ended, losses, agent.learning_rate, std)
+def report(agent: AgentState, brought: Brought, losses: Numbers, settings: PPOSettings) -> Numbers:
+    """What a rollout ``brought``, step by step, and the agent after its update: means over steps
+    and environments of the rewards, over the ``episodes`` that ended of what came of them."""
+    now, returns = brought
+    episodes = jnp.sum(now.done)
+    mean = lambda a: jnp.sum(jnp.where(now.done, a, 0.0)) / episodes
+    ended = {"return": returns, "success": now.success, **now.metrics}
+    return {
+        "episodes": episodes,
+        **{f"episode/{name}": mean(a) for name, a in ended.items()},
+        **{f"reward/{name}": jnp.mean(a) for name, a in ({"mean": now.reward} | now.terms).items()},
+        **losses,
+        "learning/rate": agent.learning_rate,
+        "learning/std": jnp.mean(jnp.exp(agent.networks.bounded(settings))),
+    }
 
 
 class PPO(eqx.Module):
@@ -353,74 +320,62 @@ class PPO(eqx.Module):
         """The state before the first step."""
         agent_key, env_key, key = jax.random.split(key, 3)
         sizes = self.env.observation_size, self.env.action_size
-        agent = AgentState.begin(*sizes, self.settings, key=agent_key)
+        agent = AgentState.begin(sizes, self.settings, key=agent_key)
         start, none = RolloutState.begin(self.env, env_key), jnp.zeros((), jnp.int32)
         return LearnerState(agent, start, jax.random.key_data(key), none)
 
     @partial(eqx.filter_jit, donate="all-except-first", compiler_options=QUICK)
-    def advance(self, learner: LearnerState) -> tuple[LearnerState, UpdateReport]:
+    def advance(self, learner: LearnerState) -> tuple[LearnerState, Numbers]:
         """One rollout and one update further. ``learner`` is used up."""
-        agent, before, settings = learner.agent, learner.rollout, self.settings
+        agent, settings = learner.agent, self.settings
         rollout_key, order_key, key = jax.random.split(jax.random.wrap_key_data(learner.key), 3)
-        after, experience, results = rollout(self.env, agent, before, settings, key=rollout_key)
+        after, experience, brought = self.rollout(agent, learner.rollout, key=rollout_key)
         order = random_order(self.steps_per_update, settings, key=order_key)
         agent, losses = update(agent, experience, settings, order)
-        report = UpdateReport.of(agent, results, losses, settings)
-        return LearnerState(agent, after, jax.random.key_data(key), learner.updates + 1), report
+        following = LearnerState(agent, after, jax.random.key_data(key), learner.updates + 1)
+        return following, report(agent, brought, losses, settings)
+
+    def rollout(
+        self, agent: AgentState, before: RolloutState, *, key: PRNGKeyArray
+    ) -> tuple[RolloutState, Experience, Brought]:
+        """Let the policy act for ``settings.num_steps_per_env`` steps in all environments."""
+        noise_key, env_key = jax.random.split(key)
+        env, settings, steps = self.env, self.settings, self.settings.num_steps_per_env
+        noise = jax.random.normal(noise_key, (steps, env.envs, env.action_size))
+        networks = lambda x: agent.networks(agent.observation_scaler.scale(x), settings)
+
+        def step(now: RolloutState, chance: tuple[Array, PRNGKeyArray]) -> tuple[RolloutState, Any]:
+            noise, key = chance
+            policy, value = networks(now.observation)
+            action = noise * jnp.exp(policy.log_std) + policy.mean  # a = mean + std * epsilon
+            after, brought = now.stepped(env, action, key=key)
+            return after, (now.observation, action, policy.log_prob(action), value, brought)
+
+        after, kept = jax.lax.scan(step, before, (noise, jax.random.split(env_key, steps)))
+        *seen, value, brought = kept
+        restore = lambda v: agent.value_scaler.restore(v[..., None])[..., 0]
+        last_value, value = restore(networks(after.observation)[1]), restore(value)
+        reward, done = brought[0].reward, brought[0].done
+        if settings.time_limit == "bootstrap":  # r_t + gamma V_t where the episode was cut off
+            reward = reward + settings.gamma * value * done
+        return after, Experience(*seen, value, reward, done, last_value), brought
 
 
-def rollout(
-    env: Environment,
-    agent: AgentState,
-    before: RolloutState,
-    settings: PPOSettings,
-    *,
-    key: PRNGKeyArray,
-) -> tuple[RolloutState, Experience, StepResults]:
-    """Let the policy act for ``settings.num_steps_per_env`` steps in all environments."""
-    noise_key, env_key = jax.random.split(key)
-    steps = settings.num_steps_per_env
-    noise = jax.random.normal(noise_key, (steps, env.envs, env.action_size))
-
-    def step(now: RolloutState, chance: tuple[Array, PRNGKeyArray]) -> tuple[RolloutState, Any]:
-        noise, key = chance
-        policy, value = agent.networks(agent.observation_scaler.scale(now.observation), settings)
-        action = noise * jnp.exp(policy.log_std) + policy.mean  # a = mean + std * epsilon
-        after, results = now.stepped(env, action, key=key)
-        return after, (now.observation, action, policy.log_prob(action), value, results)
-
-    after, kept = jax.lax.scan(step, before, (noise, jax.random.split(env_key, steps)))
-    *seen, value, results = kept
-    _, last_value = agent.networks(agent.observation_scaler.scale(after.observation), settings)
-    restore = lambda v: agent.value_scaler.restore(v[..., None])[..., 0]
-    value, reward, done = restore(value), results.reward, results.done
-    if settings.time_limit == "bootstrap":  # r_t + gamma V_t where the episode was cut off
-        reward = reward + settings.gamma * value * done
-    return after, Experience(*seen, value, reward, done, restore(last_value)), results
-
-
-def estimate_advantages(
-    reward: PerStep,
-    value: PerStep,
-    last_value: PerEnv,
-    terminal: Bool[Array, "steps envs"],
-    *,
-    gamma: float,
-    gae_lambda: float,
-) -> PerStep:
+def estimate_advantages(experience: Experience, gamma: float, gae_lambda: float) -> PerStep:
     """How much better than expected each step turned out (Schulman et al. 2016).
 
     A_t = r_t - V_t + gamma (V_t+1 + lambda A_t+1), 0 for the bracket at the end of an episode.
     """
-    following = jnp.concatenate([value[1:], last_value[None]])
+    it = experience
 
     def back(advantage: Array, step: tuple[Array, ...]) -> tuple[Array, Array]:
         reward, value, following, go_on = step
         advantage = reward - value + gamma * go_on * (following + gae_lambda * advantage)
         return advantage, advantage
 
-    steps = (reward, value, following, 1.0 - terminal)
-    start, unroll = jnp.zeros_like(last_value), min(_UNROLL, len(reward))
+    following = jnp.concatenate([it.value[1:], it.last_value[None]])
+    steps = (it.reward, it.value, following, 1.0 - it.terminal)
+    start, unroll = jnp.zeros_like(it.last_value), min(_UNROLL, len(it.reward))
     return jax.lax.scan(back, start, steps, reverse=True, unroll=unroll)[1]
 
 
@@ -454,8 +409,9 @@ class _UpdateState(eqx.Module):
 
 def update(
     agent: AgentState, experience: Experience, settings: PPOSettings, order: Order
-) -> tuple[AgentState, Losses]:
-    """The agent after learning from ``experience``."""
+) -> tuple[AgentState, Numbers]:
+    """The agent after learning from ``experience``, and what it had to do: losses as means over the
+    optimiser's steps, and the mean divergence over the last epoch's minibatches [nat]."""
     samples, value_scaler = _samples(agent, experience, settings)
     count = jnp.arange(settings.num_minibatches)
     first = jax.vmap(lambda mini: samples.observation[order(jnp.asarray(0), mini)])(count)
@@ -464,10 +420,11 @@ def update(
     # Each sample in one row, so that a minibatch is fetched in one go.
     rows = jax.vmap(lambda sample: ravel_pytree(sample)[0])(samples)
     unpack = jax.vmap(ravel_pytree(jax.tree.map(lambda a: a[0], samples))[1])
+    pick = lambda which, new, old: jax.tree.map(lambda a, b: jnp.where(which, a, b), new, old)
 
     def step(at: _UpdateState, epoch: Count) -> _UpdateState:
         now, batch = at.agent, unpack(rows[order(epoch, at.mini)])
-        scaler = _pick(epoch == 0, scalers.at(at.mini), now.observation_scaler)
+        scaler = pick(epoch == 0, scalers.at(at.mini), now.observation_scaler)
         batch = eqx.tree_at(lambda b: b.observation, batch, scaler.scale(batch.observation))
         gradient, (*losses, kl) = jax.grad(objective, has_aux=True)(now.networks, batch, settings)
         gradient = clip_gradient(gradient, settings.max_grad_norm)
@@ -477,7 +434,7 @@ def update(
         stopped = jnp.asarray(False)
         if settings.kl_mode == "stop":
             stopped = kl > settings.kl_threshold
-            done = _pick(stopped, (now.networks, now.adam, at.sums, at.steps), done)
+            done = pick(stopped, (now.networks, now.adam, at.sums, at.steps), done)
         networks, adam, sums, steps = done
         now = AgentState(networks, adam, now.learning_rate, scaler, value_scaler)
         return _UpdateState(now, sums, steps, at.mini + 1, at.kl_sum + kl, stopped)
@@ -503,8 +460,9 @@ def update(
     agent = eqx.tree_at(lambda a: a.value_scaler, agent, value_scaler)
     start = _UpdateState(agent, jnp.zeros(3), none, none, zero, jnp.asarray(False))
     end, _ = jax.lax.scan(epoch, start, jnp.arange(settings.num_epochs))
-    means = end.sums / jnp.maximum(end.steps, 1)
-    return end.agent, Losses(means[0], means[1], means[2], end.kl_sum / end.mini, end.steps)
+    means = zip(("policy", "entropy", "value"), end.sums / jnp.maximum(end.steps, 1), strict=True)
+    losses = {f"loss/{name}": mean for name, mean in means}
+    return end.agent, losses | {"learning/kl": end.kl_sum / end.mini, "learning/steps": end.steps}
 
 
 def objective(
@@ -553,20 +511,11 @@ def _samples(
     agent: AgentState, experience: Experience, settings: PPOSettings
 ) -> tuple[MiniBatch, RunningScaler]:
     """All samples (observations not standardised yet), and the value scaler that saw them."""
-    flat = lambda a: a.reshape(-1, *a.shape[2:])
-    column = lambda a: flat(a)[:, None]
-    it = experience
-    advantage = estimate_advantages(
-        it.reward, it.value, it.last_value, it.terminal,
-        gamma=settings.gamma, gae_lambda=settings.gae_lambda,
-    )  # fmt: skip
-    value, returns = column(it.value), column(advantage + it.value)
+    flat, it = lambda a: a.reshape(-1, *a.shape[2:]), experience
+    advantage = estimate_advantages(it, settings.gamma, settings.gae_lambda)
+    value, returns = flat(it.value)[:, None], flat(advantage + it.value)[:, None]
     scaler = agent.value_scaler.seen(value)
     after = scaler.seen(returns)
     value, returns = scaler.scale(value)[:, 0], after.scale(returns)[:, 0]
     recorded = map(flat, (it.observation, it.action, it.log_prob))
     return MiniBatch(*recorded, value, returns, flat(normalise(advantage))), after
-
-
-def _pick(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

@@ -1,5 +1,4 @@
-"""skrl's PPO (``genan train --trainer skrl``) in the same training. Importing this needs skrl: pip
-install 'genan[skrl]'.
+"""skrl's PPO (``genan train --trainer skrl``) in the same training. Importing this needs skrl.
 
 Task, settings, judging and the policy that comes out are those of genan's own PPO. What skrl cannot
 do is go on after an interruption, since its checkpoints leave out the state of the episodes: a
@@ -73,7 +72,6 @@ class SkrlEnvironment(Wrapper):
     done: Bool[Array, " envs"]  # which episodes ended at the last step
 
     def __init__(self, env: ppo.Environment, *, key: PRNGKeyArray) -> None:
-        """Wraps ``env``; ``key`` draws the starts and what happens by chance."""
         super().__init__(env)
         self._reset_key, self.key = jax.random.split(key)
         self.rollout, self.done = None, jnp.zeros(env.envs, bool)
@@ -82,13 +80,13 @@ class SkrlEnvironment(Wrapper):
             gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
             for size in (env.observation_size, env.action_size)
         )
-        self._results: list[ppo.StepResults] = []
+        self._brought: list[ppo.Brought] = []
         self._arrays, static = eqx.partition(env, eqx.is_array)
 
         def step(arrays: Any, before: ppo.RolloutState, action: Array, key: PRNGKeyArray) -> Any:
             now, following = jax.random.split(key)
-            after, results = before.stepped(eqx.combine(arrays, static), action, key=now)
-            return after, following, results
+            after, brought = before.stepped(eqx.combine(arrays, static), action, key=now)
+            return after, following, brought
 
         self._advanced = jax.jit(step, compiler_options=QUICK)
 
@@ -100,15 +98,16 @@ class SkrlEnvironment(Wrapper):
     def step(self, actions: Action) -> tuple[Observation, Array, Array, Array, dict[str, Any]]:
         """Observation, reward, whether it ended, was cut off (never) [envs, 1]; success."""
         assert self.rollout is not None, "reset comes before the first step"
-        self.rollout, self.key, now = self._advanced(self._arrays, self.rollout, actions, self.key)
-        self._results.append(now)
+        here = self.rollout, actions, self.key
+        self.rollout, self.key, (now, returns) = self._advanced(self._arrays, *here)
+        self._brought.append((now, returns))
         self.done, ended = now.done, now.done[:, None]
         cut_off, info = jnp.zeros_like(ended), {"success": now.success}
         return self.rollout.observation, now.reward[:, None], ended, cut_off, info
 
-    def results(self) -> ppo.StepResults:
-        """Rewards and results of the steps since this was last asked."""
-        steps, self._results = jax.device_get(self._results), []
+    def brought(self) -> ppo.Brought:
+        """What the steps brought since this was last asked."""
+        steps, self._brought = jax.device_get(self._brought), []
         return jax.tree.map(lambda *each: jnp.asarray(np.stack(each)), *steps)
 
     def state(self) -> None:
@@ -178,10 +177,8 @@ def from_flax(policy: Parameters, value: Parameters) -> ppo.Networks:
         unused = one.shape[-1] - other.shape[-1]
         return jnp.stack([one, jnp.pad(other, [(0, 0)] * (one.ndim - 1) + [(0, unused)])])
 
-    layers = (
-        Layer(*(both(ours[name][part], theirs[name][part]) for part in ("kernel", "bias")))
-        for name in (f"Dense_{k}" for k in range(len(theirs)))
-    )
+    pairs = ((ours[name], theirs[name]) for name in (f"Dense_{k}" for k in range(len(theirs))))
+    layers = (Layer(*(both(a[part], b[part]) for part in ("kernel", "bias"))) for a, b in pairs)
     return ppo.Networks(tuple(layers), ours["log_std"])
 
 
@@ -201,11 +198,8 @@ SKRL_RATES = {
 def configuration(settings: PPOSettings, *, observations: int, device: Any) -> PPO_CFG:
     """What ``settings`` are to skrl; its checkpoints (pickle) and TensorBoard files are off."""
     options = {theirs: getattr(settings, ours) for theirs, ours in SKRL_NAMES.items()}
-    for part, size, on in (
-        ("observation", observations, settings.scale_observations),
-        ("value", 1, settings.scale_values),
-    ):
-        if on:
+    for part, size in (("observation", observations), ("value", 1)):
+        if getattr(settings, f"scale_{part}s"):
             options[f"{part}_preprocessor"] = RunningStandardScaler
             options[f"{part}_preprocessor_kwargs"] = {"size": size, "device": device}
     if settings.kl_mode == "adaptive":
@@ -264,9 +258,9 @@ class SkrlPPO:
         noise, order, chance = jax.random.split(jax.random.fold_in(key, 1), 3)
         self.environment = env = SkrlEnvironment(self.env, key=chance)
         env.rollout = learner.rollout
-        device, settings = env.device, self.settings
+        device, settings, steps = env.device, self.settings, self.settings.num_steps_per_env
         config.jax.device, config.jax.key = device, jax.random.key_data(noise)
-        names, steps = ("observation_space", "action_space", "device"), settings.num_steps_per_env
+        names = ("observation_space", "action_space", "device")
         spaces = {name: getattr(env, name) for name in names}
         cfg = configuration(settings, observations=self.env.observation_size, device=device)
         cfg.rewards_shaper = self._bootstrapped if settings.time_limit == "bootstrap" else None
@@ -278,10 +272,10 @@ class SkrlPPO:
         for model, parameters in zip(both, to_flax(learner.agent.networks), strict=True):
             model.state_dict = model.state_dict.replace(params=parameters)
         quiet = {"headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
-        cfg = {"timesteps": steps, **quiet}
-        self._trainer = SequentialTrainer(env=env, agents=self.agent, cfg=cfg)
+        run = {"timesteps": steps, **quiet}
+        self._trainer = SequentialTrainer(env=env, agents=self.agent, cfg=run)
 
-    def advance(self, learner: ppo.LearnerState) -> tuple[ppo.LearnerState, ppo.UpdateReport]:
+    def advance(self, learner: ppo.LearnerState) -> tuple[ppo.LearnerState, ppo.Numbers]:
         """One rollout and one update further; genan's own optimiser stays as it was."""
         env, skrl, before = self.environment, self.agent, learner.agent
         count = lambda: optax.tree_utils.tree_get(skrl.policy_optimizer.state, "count")
@@ -295,7 +289,7 @@ class SkrlPPO:
             _scaler(skrl._value_preprocessor, before.value_scaler),
         )
         losses = self._losses(int(count()) - steps)
-        report = ppo.UpdateReport.of(agent, env.results(), losses, self.settings)
+        report = ppo.report(agent, env.brought(), losses, self.settings)
         return ppo.LearnerState(agent, env.rollout, learner.key, learner.updates + 1), report
 
     def _bootstrapped(self, rewards: Float[Array, "envs 1"], *_: int) -> Float[Array, "envs 1"]:
@@ -303,16 +297,17 @@ class SkrlPPO:
         values, done = self.agent._current_values, self.environment.done[:, None]
         return rewards + self.settings.gamma * values * done
 
-    def _losses(self, steps: int) -> ppo.Losses:
+    def _losses(self, steps: int) -> ppo.Numbers:
         """Of skrl's last update, as means over the steps done; its own are over those planned. It
         does not keep the divergence: NaN."""
         kept, settings = self.agent.tracking_data, self.settings
         factor = settings.num_epochs * settings.num_minibatches / max(steps, 1)
-        names = ("Loss / Policy loss", "Loss / Entropy loss", "Loss / Value loss")
-        means = [factor * kept[name][-1] if name in kept else 0.0 for name in names]
+        losses = {"learning/kl": jnp.asarray(jnp.nan), "learning/steps": jnp.asarray(steps)}
+        for name in ("policy", "entropy", "value"):
+            mean = kept.get(f"Loss / {name.capitalize()} loss", [0.0])[-1]
+            losses[f"loss/{name}"] = jnp.asarray(factor * mean, jnp.float32)
         kept.clear()  # nothing else does while skrl's own TensorBoard files are off
-        losses = (jnp.asarray(mean, jnp.float32) for mean in means)
-        return ppo.Losses(*losses, jnp.asarray(jnp.nan), jnp.asarray(steps))
+        return losses
 
 
 def _scaler(theirs: Any, before: ppo.RunningScaler) -> ppo.RunningScaler:

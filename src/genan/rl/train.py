@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,14 @@ import numpy as np
 from genan import actuator
 from genan.actuator import Ensemble
 from genan.actuator.network import Precision
-from genan.errors import GenanError, SettingError, listing
-from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
+from genan.errors import GenanError, SettingError, listing, refuse
+from genan.files import CHECKPOINT, load_checkpoint, remove_checkpoint, save_checkpoint
 from genan.jax_setup import QUICK, compiling
 from genan.rl.config import PPOSettings, TrainSettings
 from genan.rl.config import preset as presets
 from genan.rl.contract import CONTRACT, WEIGHTS
 from genan.rl.policy import Policy, actuator_fingerprint
-from genan.rl.ppo import PPO, LearnerState, UpdateReport
+from genan.rl.ppo import PPO, LearnerState, Numbers
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.simulation.divergence import write_divergence
@@ -124,26 +124,18 @@ def train(
         curve.
     """
     known = TrainSettings.__dataclass_fields__
-    for name in settings:
-        if name not in known:
-            raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
-    if trainer not in TRAINERS:
-        raise SettingError(f"There is no trainer {trainer!r}; there are: {listing(TRAINERS)}.")
+    there = (*(("setting", name, known) for name in settings), ("trainer", trainer, TRAINERS))
+    for what, name, names in there:
+        refuse((name not in names, f"There is no {what} {name!r}; there are: {listing(names)}."))
     kind: type[PolicyTraining] = imported(TRAINERS[trainer])
     name = task if isinstance(task, str) else task.name
     robot = robot if isinstance(robot, Robot) else Robot.load(robot or task_entry(name).robot)
     chosen = presets(name, preset, robot=robot.name)
+    task = chosen.task if isinstance(task, str) else task
     steps = chosen.steps if steps is None else steps
-    training = kind(
-        chosen.task if isinstance(task, str) else task,
-        actuators,
-        TrainSettings(steps=steps, seed=seed, **{"num_envs": chosen.num_envs, **settings}),
-        ppo=ppo or chosen.ppo,
-        robot=robot,
-        out=out,
-        overwrite=overwrite,
-    )
-    return training.run(progress=progress, stop=stop)
+    how = TrainSettings(steps=steps, seed=seed, **{"num_envs": chosen.num_envs, **settings})
+    place = {"robot": robot, "out": out, "overwrite": overwrite}
+    return kind(task, actuators, how, ppo or chosen.ppo, **place).run(progress=progress, stop=stop)
 
 
 class PolicyTraining:
@@ -156,39 +148,38 @@ class PolicyTraining:
         task: TaskSettings,
         actuators: Ensemble | Path | str | None,
         settings: TrainSettings,
+        ppo: PPOSettings,
         *,
-        ppo: PPOSettings | None = None,
-        robot: Robot | Path | str | None = None,
+        robot: Robot,
         out: Path | str | None = None,
         overwrite: bool = False,
     ) -> None:
         """Check everything, build the simulator, take up an unfinished training in ``out``."""
-        self.settings, self.out = settings, None if out is None else Path(out)
         _use_device(settings.device)
         if not isinstance(actuators, Ensemble):
             actuators = actuator.load(actuators or bundled_actuators(task.robot))
         member = settings.member
         self.ensemble = actuators if member is None else actuators.member(member)
-        self.robot = robot if isinstance(robot, Robot) else Robot.load(robot or task.robot)
-        self.task = task = task.for_robot(self.robot.name)
-        self._clear(overwrite=overwrite)
+        self.settings, self.ppo_settings, self.robot = settings, ppo, robot
+        self.task, self.out = task.for_robot(robot.name), None if out is None else Path(out)
+        if self.out is not None:
+            _clear(self.out, overwrite=overwrite)
         on_gpu = jax.default_backend() != "cpu"
         tf32 = settings.precision == "tf32" or (settings.precision == "auto" and on_gpu)
         self.precision: Precision = "tf32" if tf32 else "float32"
-        self.env = load_environment(
-            task, self.ensemble, envs=settings.num_envs, robot=self.robot, precision=self.precision
-        )
-        chosen = presets(task.name)
-        self.ppo_settings = ppo or chosen.ppo
-        self.ppo = self.algorithm(self.env, self.ppo_settings)
+        how = {"envs": settings.num_envs, "robot": robot, "precision": self.precision}
+        self.env = load_environment(self.task, self.ensemble, **how)
+        self.ppo = self.algorithm(self.env, ppo)
         size = self.ppo.steps_per_update
-        self.updates = max(1, round((settings.steps or chosen.steps) / size))
+        self.updates = max(1, round((settings.steps or presets(task.name).steps) / size))
         self.total = self.updates * size  # policy steps to do
         self.compile_seconds = 0.0
         self.steps_per_second = 0.0  # in this run, compiling left out; 0 before it is known
         self.curve: list[dict[str, float]] = []  # numbers of every update, by name
         self.faults, self.resumed = 0, 0  # episodes that ran away; steps done before this run
-        self.learner = self._begin()
+        with self._compiling("the simulator"):
+            begun = self.ppo.begin(jax.random.key(settings.seed))
+            self.learner: LearnerState = jax.block_until_ready(begun)
         self._saved = time.perf_counter()
         if self.out is not None:
             self._resume(self.out)
@@ -220,19 +211,17 @@ class PolicyTraining:
         self, *, progress: ProgressFunction | None = None, stop: Callable[[], bool] = lambda: False
     ) -> TrainingResult:
         """Train to the end, judge and save the policy; or until ``stop`` says so."""
-        show, begun, events = progress or (lambda _: None), None, None
+        show, begun = progress or (lambda _: None), None
         show(self)
-        with ExitStack() as files:
-            if self.out is not None:
-                events = files.enter_context(closing(EventFile(self.out / EVENTS)))
-                for update, numbers in enumerate(self.curve, 1):  # before an interruption
-                    events.scalars(update * self.ppo.steps_per_update, numbers)
+        with closing(EventFile(self.out / EVENTS)) if self.out else nullcontext() as events:
+            log: Callable[..., Any] = events.scalars if events else lambda *_: None
+            for update, numbers in enumerate(self.curve, 1):  # before an interruption
+                log(update * self.ppo.steps_per_update, numbers)
             while int(self.learner.updates) < self.updates:
                 if stop():
                     return self._stopped()
                 self._update(first=begun is None)
-                if events is not None:
-                    events.scalars(self.steps, self.curve[-1])
+                log(self.steps, self.curve[-1])
                 now = time.perf_counter()
                 if begun is None:
                     begun, before = now, self.steps
@@ -257,17 +246,13 @@ class PolicyTraining:
             record["judged"] = judgement.record()
         return Policy.of(self.learner.agent, self.env, self.robot, self.ppo_settings, record=record)
 
-    def _begin(self) -> LearnerState:
-        with self._compiling("the simulator"):
-            return jax.block_until_ready(self.ppo.begin(jax.random.key(self.settings.seed)))
-
     def _update(self, *, first: bool) -> None:
         """One update further: keep its numbers, refuse what is not finite, note what ran away."""
         try:
             with self._compiling("the training program") if first else nullcontext():
                 self._refill()
                 self.learner, report = self.ppo.advance(self.learner)
-                numbers = _numbers(jax.device_get(report))
+                numbers = _numbers(report)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
                 raise
@@ -284,12 +269,11 @@ class PolicyTraining:
                 "try a lower --ppo.learning-rate."
             )
         self.curve.append(numbers)
-        divergence = self.learner.rollout.state.divergence
+        divergence, robot = self.learner.rollout.state.divergence, self.robot
         if int(divergence.count) and not self.faults and self.out is not None:
-            about = {"task": self.task.name, "robot": self.robot.name, "steps": self.steps}
-            joints, controls = map(list, (self.robot.joint_names, self.robot.control_names))
-            path = self.out / FAULT
-            write_divergence(divergence, path, joints=joints, controls=controls, **about)
+            about = {"task": self.task.name, "robot": robot.name, "steps": self.steps}
+            about |= {"joints": [*robot.joint_names], "controls": [*robot.control_names]}
+            write_divergence(divergence, self.out / FAULT, **about)
         self.faults = int(divergence.count)
 
     def _refill(self) -> None:
@@ -308,21 +292,6 @@ class PolicyTraining:
             yield
         self.compile_seconds += time.perf_counter() - start
 
-    def _clear(self, *, overwrite: bool) -> None:
-        """Refuse a folder with a finished policy; with ``overwrite``, forget what is there."""
-        if self.out is None:
-            return
-        if self.out.exists() and not self.out.is_dir():
-            raise SettingError(f"{self.out} is a file; give a folder for the policy.")
-        if overwrite:
-            for name in (CONTRACT, WEIGHTS, FAULT):
-                (self.out / name).unlink(missing_ok=True)
-            remove_checkpoint(self.out)
-        elif (self.out / CONTRACT).exists():
-            raise SettingError(
-                f"{self.out} holds a finished policy; give another --out, or --overwrite."
-            )
-
     def _resume(self, out: Path) -> None:
         found = load_checkpoint(out, self.learner, identity=self.identity, work="training")
         if found is None:
@@ -339,21 +308,22 @@ class PolicyTraining:
 
     def _stopped(self) -> TrainingResult:
         self._save()
-        return self._result(self.policy(), None)
+        return self._result(None)
 
     def _finish(self) -> TrainingResult:
         env = replace(self.env, envs=self.settings.judge)
         key = jax.random.key(self.settings.seed + 1)
         with self._compiling("the judging of the policy"):
             judgement = judge(env, self.policy().mean, key=key)
-        policy = self.policy(judgement)
+        result = self._result(judgement)
         if self.out is not None:
-            policy.save(self.out)
+            result.policy.save(self.out)
             remove_checkpoint(self.out)
-        return self._result(policy, judgement)
+        return result
 
-    def _result(self, policy: Policy, judgement: Judgement | None) -> TrainingResult:
-        return TrainingResult(policy, judgement, self.steps, self._curve(), self.faults, self.out)
+    def _result(self, judgement: Judgement | None) -> TrainingResult:
+        policy, curve = self.policy(judgement), self._curve()
+        return TrainingResult(policy, judgement, self.steps, curve, self.faults, self.out)
 
     def _curve(self, points: int | None = None) -> list[dict[str, float | int]]:
         """The numbers of every update, or of at most ``points`` of them, rounded."""
@@ -368,19 +338,23 @@ class PolicyTraining:
 _refill = eqx.filter_jit(TaskEnvironment.refill, compiler_options=QUICK)
 
 
-def _numbers(report: UpdateReport) -> dict[str, float]:
-    """An update's report as flat numbers; what no episode could say is left out."""
-    losses = report.losses
-    grouped = {
-        "reward": {"mean": report.reward, **report.terms},
-        "loss": {"policy": losses.policy, "value": losses.value, "entropy": losses.entropy},
-        "learning": {"kl": losses.kl, "rate": report.learning_rate, "std": report.std},
-    }
-    grouped["learning"]["steps"] = losses.steps
-    if int(report.episodes):
-        ended = {"return": report.returns, "success": report.success, **report.metrics}
-        grouped["episode"] = ended
-    return {f"{g}/{name}": float(v) for g, group in grouped.items() for name, v in group.items()}
+def _clear(out: Path, *, overwrite: bool) -> None:
+    """Refuse a folder with a finished policy; with ``overwrite``, forget what is there."""
+    finished = not overwrite and (out / CONTRACT).exists()
+    refuse(
+        (out.exists() and not out.is_dir(), f"{out} is a file; give a folder for the policy."),
+        (finished, f"{out} holds a finished policy; give another --out, or --overwrite."),
+    )
+    for name in (CONTRACT, WEIGHTS, FAULT, CHECKPOINT) if overwrite else ():
+        (out / name).unlink(missing_ok=True)
+
+
+def _numbers(report: Numbers) -> dict[str, float]:
+    """An update's numbers, sums and means first; what no episode could say is left out."""
+    found = {name: float(value) for name, value in jax.device_get(report).items()}
+    ended, first = found.pop("episodes"), ("reward/mean", "episode/return", "episode/success")
+    names = sorted(found, key=lambda name: (name not in first, name))
+    return {name: found[name] for name in names if ended or not name.startswith("episode/")}
 
 
 def _use_device(device: str) -> None:
