@@ -70,7 +70,7 @@ def test_the_papers_tables():
         ("reacher", {"goal_lower": (0.0,)}, "as many entries as goal_upper"),
         ("reacher", {"goal_lower": (2.0,) * 4}, "goal_lower .2.0, .*none of them above"),
         ("reacher", {"tolerance": 0.0}, "tolerance must be a positive number"),
-        ("ball-in-a-cup", {"buffer": 1}, "at least 2 ball positions"),
+        ("ball-in-a-cup", {"buffer": 1}, "buffer must be above 1"),
         ("ball-in-a-cup", {"dropout": 1.0}, "from 0 to below 1"),
         ("ball-in-a-cup", {"noise": -1.0}, "0 or more"),
         ("table-tennis", {"landing": "flat"}, "no landing 'flat'"),

@@ -48,21 +48,19 @@ class NumpyPolicyError(ValueError):
 def load(folder: Path | str) -> NumpyPolicy:
     """Read an export folder, or the --out of 'genan train', and check everything in it."""
     folder = Path(folder)
-    if not folder.is_dir():
-        raise NumpyPolicyError(f"There is no policy in {folder}: no such folder.")
+    _refuse(not folder.is_dir(), f"There is no policy in {folder}: no such folder.")
     settings, path = _read_contract(folder / CONTRACT), folder / WEIGHTS
     weights = _read(path)
-    if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
-        raise NumpyPolicyError(
-            f"{path} does not belong to the {CONTRACT} next to it, or is damaged (its checksum "
-            "differs); fetch both files again or train again."
-        )
+    _refuse(
+        hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"),
+        f"{path} does not belong to the {CONTRACT} next to it, or is damaged (its checksum "
+        "differs); fetch both files again or train again.",
+    )
     return NumpyPolicy(settings, _parse_tensors(weights, path), where=str(path))
 
 
 class NumpyPolicy:
-    """From what is observed to what is added to the controls. One object serves one loop: it
-    computes in its own arrays.
+    """From what is observed to what is added to the controls.
 
     Attributes:
         contract: what it was trained for, as in ``policy.json``.
@@ -88,7 +86,7 @@ class NumpyPolicy:
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
             self.dt, self.action_repeat = float(contract["dt"]), int(contract["action_repeat"])
             self.action_scale, clip = float(contract["action_scale"]), contract["scale"]["clip"]
-            self._clip = None if clip is None else np.float32(clip)
+            self._clip = np.float32(np.inf if clip is None else clip)
             ranges = np.array(contract["u_range"], np.float64)
             self.u_lower, self.u_upper = ranges.reshape(self.nu, 2).T
             hidden = [int(n) for n in contract["network"]["hidden"]]
@@ -100,38 +98,33 @@ class NumpyPolicy:
                 f"The policy's contract is not complete ({type(error).__name__}: {error}); export "
                 "it again or train again."
             ) from None
-        if activation not in ACTIVATIONS:
-            there = ", ".join(map(repr, ACTIVATIONS))
-            raise NumpyPolicyError(f"There is no activation {activation!r}; there are: {there}.")
+        there = f"there are: {', '.join(map(repr, ACTIVATIONS))}"
+        _refuse(activation not in ACTIVATIONS, f"There is no activation {activation!r}; {there}.")
         self._activate = ACTIVATIONS[activation]
-        inputs = sum(size for _, size in self.layout)
-        self._widths = widths = [inputs, *hidden, self.nu]
+        self._largest, first = np.float32(self.action_scale), 0
+        self._places: dict[str, slice] = {}
+        for name, size in self.layout:
+            self._places[name] = slice(first, first + size)
+            first += size
+        self._inputs = first
+        widths = [self._inputs, *hidden, self.nu]
         arrays = {NAMES_0_1.get(name, name): array for name, array in arrays.items()}
 
         def get(name: str, *shape: int) -> np.ndarray:
             array = arrays.get(name, np.empty(0))
-            if name not in arrays or array.shape != shape:
-                came = list(array.shape) if name in arrays else "nothing"
-                wrong = f"must hold {name} of shape {list(shape)}, but holds {came}"
-            elif not np.isfinite(array).all():
-                wrong = f"holds numbers in {name} that are not finite"
-            else:
-                return array
-            raise NumpyPolicyError(f"{where} {wrong}; train again.")
+            came = list(array.shape) if name in arrays else "nothing"
+            wrong = f"{where} must hold {name} of shape {list(shape)}, but holds {came}"
+            _refuse(name not in arrays or array.shape != shape, f"{wrong}; train again.")
+            wrong = f"{where} holds numbers in {name} that are not finite"
+            _refuse(not np.isfinite(array).all(), f"{wrong}; train again.")
+            return array
 
         self._layers = [
             (get(f"layers.{k}.weight", rows, columns), get(f"layers.{k}.bias", columns))
             for k, (rows, columns) in enumerate(zip(widths, widths[1:]))  # noqa: B905, RUF007
         ]
-        self._mean, self._std = get("scale.mean", inputs), get("scale.std", inputs)
+        self._mean, self._std = get("scale.mean", self._inputs), get("scale.std", self._inputs)
         get("log_std", self.nu)
-        # Where one observation is computed: a loop on a robot should not wait for memory.
-        self._observation, self._buffers = np.empty(inputs, np.float32), self._room()
-        ends = np.cumsum([size for _, size in self.layout])
-        self._places = {
-            name: self._observation[end - size : end]
-            for (name, size), end in zip(self.layout, ends)  # noqa: B905
-        }
 
     def __call__(self, observation: Any) -> np.ndarray:
         """What is added to the controls in each period of the robot [..., nu], in their units.
@@ -140,16 +133,12 @@ class NumpyPolicy:
             observation: the parts of ``layout``, one after the other [..., n], not standardised.
         """
         x = _floats("observation", observation)
-        inputs = len(self._observation)
-        if x.shape[-1:] != (inputs,):
+        if x.shape[-1:] != (self._inputs,):
             parts = ", ".join(f"{name} {size}" for name, size in self.layout)
-            raise NumpyPolicyError(
-                f"An observation must have the shape [..., {inputs}] ({parts}), not "
-                f"{list(x.shape)}."
-            )
-        if not np.isfinite(x).all():
-            raise NumpyPolicyError("The observation is not finite; do not drive on.")
-        return self._forward(x, self._buffers if x.ndim == 1 else self._room(*x.shape[:-1]))
+            shape = f"[..., {self._inputs}] ({parts}), not {list(x.shape)}"
+            raise NumpyPolicyError(f"An observation must have the shape {shape}.")
+        _refuse(not np.isfinite(x).all(), "The observation is not finite; do not drive on.")
+        return self._forward(x)
 
     def act(self, q: Any, qd: Any, u: Any, **task_parts: Any) -> np.ndarray:
         """What is added to the controls in each period of the robot until the next call [nu]: one
@@ -165,19 +154,24 @@ class NumpyPolicy:
         if parts.keys() != self._places.keys():
             wanted, came = (", ".join(map(repr, names)) for names in (self._places, parts))
             raise NumpyPolicyError(f"The policy's observation is made of {wanted}, not of {came}.")
+        x = np.empty(self._inputs, np.float32)
         for name, place in self._places.items():
-            value = _floats(name, parts[name])
-            if value.shape != place.shape and not (value.ndim == 0 and place.size == 1):
-                raise NumpyPolicyError(
-                    f"{name} must have the shape [{place.size}], not {list(value.shape)}."
-                )
-            place[:] = value
-        if not np.isfinite(self._observation).all():
-            for name, place in self._places.items():
-                if not np.isfinite(place).all():
-                    said = f"{name} is not finite: {place.tolist()}; do not drive on."
-                    raise NumpyPolicyError(said)
-        return self._forward(self._observation, self._buffers)
+            value, size = _floats(name, parts[name]), place.stop - place.start
+            if value.shape != (size,) and not (value.ndim == 0 and size == 1):
+                came = list(value.shape)
+                raise NumpyPolicyError(f"{name} must have the shape [{size}], not {came}.")
+            x[place] = value
+        if not np.isfinite(x).all():
+            name = next(n for n, place in self._places.items() if not np.isfinite(x[place]).all())
+            came = x[self._places[name]].tolist()
+            raise NumpyPolicyError(f"{name} is not finite: {came}; do not drive on.")
+        return self._forward(x)
+
+    def _forward(self, x: np.ndarray) -> np.ndarray:
+        x = np.minimum(np.maximum((x - self._mean) / self._std, -self._clip), self._clip)
+        for k, (weight, bias) in enumerate(self._layers):
+            x = np.dot(self._activate(x) if k else x, weight) + bias
+        return np.tanh(x) * self._largest
 
     def following(self, u: Any, action: Any) -> np.ndarray:
         """The controls one period after ``u`` [nu]: ``action`` [nu] added, within their range."""
@@ -193,41 +187,24 @@ class NumpyPolicy:
                 "wrong at another, so train again."
             )
 
-    def _room(self, *batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each layer its values, and as much room to compute in."""
-        make = lambda width: np.empty((*batch, width), np.float32)
-        return [(make(width), make(width)) for width in self._widths]
 
-    def _forward(self, x: np.ndarray, buffers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """Actions for observations [..., n], computed in ``buffers``, which ``_room`` made."""
-        y, _ = buffers[0]
-        np.subtract(x, self._mean, out=y)
-        np.divide(y, self._std, out=y)
-        if self._clip is not None:
-            np.maximum(y, -self._clip, out=y)
-            np.minimum(y, self._clip, out=y)
-        last = len(self._layers)
-        for k, (weight, bias) in enumerate(self._layers, 1):
-            y, room = np.dot(y, weight, out=buffers[k][0]), buffers[k][1]
-            y += bias
-            if k < last:
-                self._activate(y, room)
-        np.tanh(y, out=y)
-        return y * np.float32(self.action_scale)
-
-
-def _elu(x: np.ndarray, room: np.ndarray) -> None:
-    # So that expm1 does not overflow; below zero it lies above x.
-    np.minimum(x, np.float32(0.0), out=room)
-    np.maximum(x, np.expm1(room, out=room), out=x)
-
-
-ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
-    "leaky_relu": lambda x, room: np.maximum(x, np.multiply(x, LEAK, out=room), out=x),
-    "elu": _elu,
-    "tanh": lambda x, room: np.tanh(x, out=x),
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "leaky_relu": lambda x: np.maximum(x, LEAK * x),
+    "elu": lambda x: np.maximum(x, np.expm1(np.minimum(x, np.float32(0.0)))),
+    "tanh": np.tanh,
 }
-"""What a hidden layer can end in, computed in place; the second array is room to compute in."""
+"""What a hidden layer can end in."""
+
+
+def _refuse(wrong: Any, sentence: str) -> None:
+    if wrong:
+        raise NumpyPolicyError(sentence)
+
+
+def _read(path: Path) -> bytes:
+    both = f"a policy is the two files {WEIGHTS} and {CONTRACT}"
+    _refuse(not path.exists(), f"There is no {path}; {both}.")
+    return path.read_bytes()
 
 
 def _floats(name: str, value: Any) -> np.ndarray:
@@ -239,24 +216,24 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 def _read_contract(path: Path) -> dict[str, Any]:
     """Everything in ``policy.json``, checked against its own seal."""
+    content = _read(path)
     try:
-        settings: dict[str, Any] = json.loads(_read(path))
+        settings: dict[str, Any] = json.loads(content)
         seal = settings.pop("seal")
         form, version = settings["format"], settings["version"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        raise NumpyPolicyError(
-            f"{path} is not a contract of genan, or is damaged; fetch it again or train again."
-        ) from None
-    if form != FORMAT or version not in VERSIONS:
-        raise NumpyPolicyError(
-            f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version "
-            f"{' and '.join(map(str, VERSIONS))}."
-        )
-    if seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest():
-        raise NumpyPolicyError(
-            f"{path} was changed after genan wrote it (its seal does not fit); take the original, "
-            "or train again with the settings you want."
-        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        wrong = f"{path} is not a contract of genan, or is damaged"
+        raise NumpyPolicyError(f"{wrong}; fetch it again or train again.") from None
+    _refuse(
+        form != FORMAT or version not in VERSIONS,
+        f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version "
+        f"{' and '.join(map(str, VERSIONS))}.",
+    )
+    _refuse(
+        seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest(),
+        f"{path} was changed after genan wrote it (its seal does not fit); take the original, or "
+        "train again with the settings you want.",
+    )
     return settings
 
 
@@ -277,14 +254,6 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
         said = f"{path} cannot be read ({error}); fetch it again or train again."
         raise NumpyPolicyError(said) from None
     return arrays
-
-
-def _read(path: Path) -> bytes:
-    if not path.exists():
-        raise NumpyPolicyError(
-            f"There is no {path}; a policy is the two files {WEIGHTS} and {CONTRACT}."
-        )
-    return path.read_bytes()
 
 
 def _time(folder: str, calls: int = 5000) -> str:

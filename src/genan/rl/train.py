@@ -124,9 +124,10 @@ def train(
         curve.
     """
     known = TrainSettings.__dataclass_fields__
-    there = (*(("setting", name, known) for name in settings), ("trainer", trainer, TRAINERS))
-    for what, name, names in there:
-        refuse((name not in names, f"There is no {what} {name!r}; there are: {listing(names)}."))
+    for what, given, names in (("setting", settings, known), ("trainer", (trainer,), TRAINERS)):
+        for name in given:
+            none = f"There is no {what} {name!r}; there are: {listing(names)}."
+            refuse((name not in names, none))
     kind: type[PolicyTraining] = imported(TRAINERS[trainer])
     name = task if isinstance(task, str) else task.name
     robot = robot if isinstance(robot, Robot) else Robot.load(robot or task_entry(name).robot)
@@ -134,8 +135,9 @@ def train(
     task = chosen.task if isinstance(task, str) else task
     steps = chosen.steps if steps is None else steps
     how = TrainSettings(steps=steps, seed=seed, **{"num_envs": chosen.num_envs, **settings})
-    place = {"robot": robot, "out": out, "overwrite": overwrite}
-    return kind(task, actuators, how, ppo or chosen.ppo, **place).run(progress=progress, stop=stop)
+    ppo = ppo or chosen.ppo
+    training = kind(task, actuators, how, ppo, robot=robot, out=out, overwrite=overwrite)
+    return training.run(progress=progress, stop=stop)
 
 
 class PolicyTraining:
@@ -167,8 +169,9 @@ class PolicyTraining:
         on_gpu = jax.default_backend() != "cpu"
         tf32 = settings.precision == "tf32" or (settings.precision == "auto" and on_gpu)
         self.precision: Precision = "tf32" if tf32 else "float32"
-        how = {"envs": settings.num_envs, "robot": robot, "precision": self.precision}
-        self.env = load_environment(self.task, self.ensemble, **how)
+        self.env = load_environment(
+            self.task, self.ensemble, envs=settings.num_envs, robot=robot, precision=self.precision
+        )
         self.ppo = self.algorithm(self.env, ppo)
         size = self.ppo.steps_per_update
         self.updates = max(1, round((settings.steps or presets(task.name).steps) / size))

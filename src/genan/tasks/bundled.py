@@ -7,12 +7,11 @@ The values are the paper's unless a line says otherwise.
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import SettingError, check_choices, check_numbers
 from genan.tasks.ball import Court, Triple
 from genan.tasks.registry import TaskEntry, TaskSettings, TrainingPreset
 
@@ -23,15 +22,11 @@ class ReacherSettings(TaskSettings):
 
     name = "reacher"
     robot = "pamy2"
+    rules: ClassVar = {"be a positive number": "tolerance"}
 
     goal_lower: tuple[float, ...] = ()  # Lowest goals [rad or m]; left out: the robot's own.
     goal_upper: tuple[float, ...] = ()  # Highest goals [rad or m]; left out: the robot's own.
     tolerance: float = math.radians(2.0)  # Of the mean distance over the joints at the end [rad].
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_numbers(self, {"be a positive number": "tolerance"})
-        self.check_range("goal")
 
 
 @dataclass(frozen=True)
@@ -40,6 +35,11 @@ class BallInACupSettings(TaskSettings):
 
     name = "ball-in-a-cup"
     robot = "pamy2-cup"
+    rules: ClassVar = {
+        "be above 1": "buffer",
+        "lie from 0 to below 1": "dropout mass_spread string_spread",
+        "be 0 or more": "noise cup_reward velocity_weight shaping_weight",
+    }
 
     ball_mass: float = 0.054  # [kg]
     string_length: float = 0.20  # [m]
@@ -54,18 +54,6 @@ class BallInACupSettings(TaskSettings):
     mass_spread: float = 0.0  # Half width of the ball mass's range, as a part (paper: 0).
     string_spread: float = 0.0  # The same of the string's length.
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.buffer < 2:
-            raise SettingError(
-                f"A velocity needs a buffer of at least 2 ball positions, not {self.buffer}."
-            )
-        rules = {
-            "lie from 0 to below 1": "dropout mass_spread string_spread",
-            "be 0 or more": "noise cup_reward velocity_weight shaping_weight",
-        }
-        check_numbers(self, rules)
-
 
 @dataclass(frozen=True)
 class TableTennisSettings(TaskSettings):
@@ -73,6 +61,8 @@ class TableTennisSettings(TaskSettings):
 
     name = "table-tennis"
     robot = "pamy2"
+    rules: ClassVar = {"be at least 1": "balls", "be 0 or more": "hit_weight landing_weight"}
+    choices: ClassVar = {"landing": ("lab", "printed"), "landing_paid": ("once", "each-step")}
 
     duration: float = 1.09  # Length of an episode [s].
     balls: int = 1000  # Balls drawn from the launcher (the paper replays 100 recorded ones).
@@ -86,12 +76,6 @@ class TableTennisSettings(TaskSettings):
     """The landing reward: lab, 1 - (d / 2.96)^(3/4), or printed, 1 - 2.96 d^(3/4), with the
     distance d from the target [m]."""
     landing_paid: str = "once"  # Once, at the hit, or each-step from then on (another reading).
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choices(self, landing=("lab", "printed"), landing_paid=("once", "each-step"))
-        rules = {"be at least 1": "balls", "be 0 or more": "hit_weight landing_weight"}
-        check_numbers(self, rules)
 
 
 # The paper's tables of hyperparameters. They do not say where the policy's standard deviation

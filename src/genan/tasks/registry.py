@@ -12,18 +12,17 @@ Settings that depend on the robot (ranges of controls and goals) have no default
 from ``RobotPackage.tasks[task name]`` of the robot's package, or from flags.
 """
 
-import dataclasses
 import importlib
 import json
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
-from genan.errors import SettingError, check_numbers, listing
+from genan.errors import SettingError, check_choices, check_numbers, listing, refuse
 from genan.robot.package import find_package, robot_names
 
 GROUP = "genan.tasks"  # Entry points of this group name task entries of other packages.
@@ -44,6 +43,15 @@ class TaskSettings:
 
     name: ClassVar[str]
     robot: ClassVar[str]  # The robot that the task is made for.
+    rules: ClassVar[Mapping[str, str]] = {
+        "be a positive number": "duration action_scale limit_margin",
+        "be at least 1": "action_repeat pool",
+        "be 0 or more": "control_spread action_weight disagreement_weight limit_weight",
+        "lie from 0 to 1": "ramped",
+        "lie from 0 to below 1": "torque_spread",
+    }
+    """What numbers must be (see ``check_numbers``); a subclass has those of its own fields."""
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # What texts may be.
 
     duration: float = 2.0  # Length of an episode [s].
     action_repeat: int = 5  # Periods of the robot to a step; the action is added at each.
@@ -67,65 +75,51 @@ class TaskSettings:
     limit (shape and margin are not in the paper)."""
 
     def __post_init__(self) -> None:
-        rules = {
-            "be a positive number": "duration action_scale limit_margin",
-            "be at least 1": "action_repeat pool",
-            "be 0 or more": "control_spread action_weight disagreement_weight limit_weight",
-            "lie from 0 to 1": "ramped",
-            "lie from 0 to below 1": "torque_spread",
-        }
-        check_numbers(self, rules)
-        self.check_range("u")
-
-    def check_range(self, name: str) -> None:
-        """Refuse a range ``NAME_lower`` to ``NAME_upper`` that does not fit together."""
-        lower, upper = getattr(self, f"{name}_lower"), getattr(self, f"{name}_upper")
-        if len(lower) != len(upper) or any(map(operator.gt, lower, upper)):
-            raise SettingError(
-                f"The task's {name}_lower {lower} must have as many entries as {name}_upper "
-                f"{upper}, none of them above its counterpart."
-            )
+        for kind in type(self).__mro__[-2::-1]:
+            check_numbers(self, vars(kind).get("rules", {}))
+        check_choices(self, **self.choices)
+        for name in (one.name for one in fields(self) if one.name.endswith("_lower")):
+            other = name.replace("_lower", "_upper")
+            lower, upper = getattr(self, name), getattr(self, other)
+            fits = len(lower) == len(upper) and not any(map(operator.gt, lower, upper))
+            many = f"must have as many entries as {other} {upper}, none of them above its own"
+            refuse((not fits, f"The task's {name} {lower} {many}."))
 
     def check_sizes(self, robot: str, **sizes: int) -> None:
         """Refuse settings that have not as many entries as the robot of that name needs."""
         for name, size in sizes.items():
-            if (came := len(getattr(self, name))) != size:
-                raise SettingError(
-                    f"The task's {name} needs {size} entries on the robot {robot!r} and has {came};"
-                    f" give --task.{name.replace('_', '-')} or name them in the robot's package."
-                )
+            came, flag = len(getattr(self, name)), f"--task.{name.replace('_', '-')}"
+            needs = f"The task's {name} needs {size} entries on the robot {robot!r} and has {came}"
+            refuse((came != size, f"{needs}; give {flag} or name them in the robot's package."))
 
     def for_robot(self, robot: str) -> "TaskSettings":
         """The same, with ranges that were left empty as the package of ``robot`` has them."""
         found = robot_task_settings(robot, self.name)
-        empty = {name: value for name, value in found.items() if getattr(self, name) == ()}
-        return dataclasses.replace(self, **empty)
+        return replace(self, **{n: value for n, value in found.items() if getattr(self, n) == ()})
 
     def horizon(self, dt: float) -> int:
         """Steps of the policy in an episode, for a robot of period ``dt`` [s]."""
         step = dt * self.action_repeat
-        if round(self.duration / step) < 1:
-            raise SettingError(
-                f"An episode of {self.duration:g} s is shorter than one step of the policy "
-                f"({step:g} s)."
-            )
-        return round(self.duration / step)
+        steps, short = (
+            round(self.duration / step),
+            f"shorter than one step of the policy ({step:g} s)",
+        )
+        refuse((steps < 1, f"An episode of {self.duration:g} s is {short}."))
+        return steps
 
-    def settings(self) -> dict[str, Any]:
-        """Everything here as JSON can hold it."""
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
-        return found
+    def settings(self) -> Any:
+        """Everything here by name, as JSON can hold it."""
+        return json.loads(json.dumps(asdict(self), default=str))
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> "TaskSettings":
         """The settings that ``settings`` wrote, by this version or by an earlier one."""
-        known = {one.name: one.type for one in dataclasses.fields(cls)}
-        found = renamed_settings(record)
-        if unknown := sorted(found.keys() - known.keys()):
-            raise SettingError(
-                "The policy was trained with constants that this genan does not know: "
-                f"{listing(unknown)}."
-            )
+        known, found = {one.name: one.type for one in fields(cls)}, renamed_settings(record)
+        unknown, told = (
+            sorted(found.keys() - known.keys()),
+            "with constants that this genan does not",
+        )
+        refuse((unknown, f"The policy was trained {told} know: {listing(unknown)}."))
         for name, value in found.items():
             if isinstance(value, list):
                 found[name] = tuple(value)
@@ -183,13 +177,10 @@ class TaskEntry:
         """Name of the robot that the task is made for."""
         return self.settings.robot
 
-    def preset(self, name: str | None = None) -> TrainingPreset:
-        """The preset called ``name``; left out: the first one."""
-        name = next(iter(self.presets)) if name is None else name
-        if name not in self.presets:
-            raise SettingError(
-                f"The task {self.name!r} has no preset {name!r}; it has: {listing(self.presets)}."
-            )
+    def preset(self, name: str) -> TrainingPreset:
+        """The preset called ``name``."""
+        has = f"has no preset {name!r}; it has: {listing(self.presets)}"
+        refuse((name not in self.presets, f"The task {self.name!r} {has}."))
         return self.presets[name]
 
     def load(self, part: str) -> Any:
@@ -202,8 +193,8 @@ _registered: dict[str, TaskEntry] = {}
 
 def register(entry: TaskEntry) -> TaskEntry:
     """Make a task known in this process; the name of a bundled one cannot be taken."""
-    if entry.name in BUNDLED:
-        raise SettingError(f"There is a bundled task {entry.name!r}; choose another name.")
+    taken = f"There is a bundled task {entry.name!r}; choose another name."
+    refuse((entry.name in BUNDLED, taken))
     _registered[entry.name] = entry
     return entry
 
@@ -219,14 +210,11 @@ def task_entry(name: str) -> TaskEntry:
     if name in _registered:
         return _registered[name]
     points = {point.name: point.value for point in entry_points(group=GROUP)} | BUNDLED
-    if name not in points:
-        raise SettingError(f"There is no task {name!r}; there are: {listing(task_names())}.")
-    entry = imported(points[name])
-    if not isinstance(entry, TaskEntry) or entry.name != name:
-        raise SettingError(
-            f"The entry point of the task {name!r}, {points[name]}, must be the TaskEntry of that "
-            f"name, and is {entry!r:.60}."
-        )
+    none = f"There is no task {name!r}; there are: {listing(task_names())}."
+    refuse((name not in points, none))
+    entry, point = imported(points[name]), f"The entry point of the task {name!r}, {points[name]},"
+    fits = isinstance(entry, TaskEntry) and entry.name == name
+    refuse((not fits, f"{point} must be the TaskEntry of that name, and is {entry!r:.60}."))
     _registered[name] = entry
     return entry
 

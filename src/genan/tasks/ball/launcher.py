@@ -8,7 +8,6 @@ import json
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.errors import DataError, listing
+from genan.actuator.history import frozen
+from genan.errors import DataError, listing, refuse
 from genan.tasks.ball import Court, FilterNoise, Triple, launcher_text
 from genan.tasks.ball.flight import AirDrag, BallFilter, Bounce, FlyingBall, filtered, fly
 
@@ -32,12 +32,7 @@ class Balls(eqx.Module):
     observations: Float[Array, "*n ticks 6"]  # Filtered position [m], velocity [m/s] each 10 ms.
 
     def __len__(self) -> int:
-        """Number of balls."""
         return self.positions.shape[0]
-
-    def __getitem__(self, ball: int | Array) -> "Balls":
-        """One ball, or several."""
-        return jax.tree.map(lambda rows: rows[ball], self)
 
 
 def count(duration: float, step: float) -> int:
@@ -71,24 +66,18 @@ class Launcher:
     @classmethod
     def of_json(cls, text: str, name: str = "the text") -> "Launcher":
         """From the text of a JSON file called ``name``."""
-
-        def frozen(value: Any) -> Any:  # lists as tuples, at any depth
-            return tuple(map(frozen, value)) if isinstance(value, list) else value
-
         try:
-            numbers = json.loads(text)
+            numbers = frozen(json.loads(text))
         except json.JSONDecodeError as error:
-            raise DataError(
+            words = (
                 f"{name} is not a launcher: it is not JSON ({error}); make one by fitting balls."
-            ) from error
+            )
+            raise DataError(words) from error
         wanted = sorted(field.name for field in fields(cls))
         found = sorted(numbers) if isinstance(numbers, dict) else [type(numbers).__name__]
-        if found != wanted:
-            raise DataError(
-                f"{name} is not a launcher: expected the entries {listing(wanted)}, found "
-                f"{listing(found)}."
-            )
-        return cls(**{key: frozen(value) for key, value in numbers.items()})
+        entries = f"expected the entries {listing(wanted)}, found {listing(found)}"
+        refuse((found != wanted, f"{name} is not a launcher: {entries}."), error=DataError)
+        return cls(**numbers)
 
     def to_json(self) -> str:
         """Text of a file that ``load`` reads."""
@@ -121,8 +110,7 @@ class Launcher:
     def fly(self, *, key: Array, duration: float = DURATION) -> FlyingBall:
         """A ball's whole flight at 500 Hz, with one row for each of 0, 2, ... ms."""
         ball, bounce = self.sample(key=key)
-        steps = count(duration, STEP) - 1
-        return fly(ball, self.air, bounce, Court(), dt=STEP, steps=steps)
+        return fly(ball, self.air, bounce, Court(), dt=STEP, steps=count(duration, STEP) - 1)
 
     def measure(self, path: FlyingBall, *, key: Array) -> Float[Array, "ticks 3"]:
         """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame [m]."""

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.polynomial.polynomial import polyfit
 
-from genan.errors import DataError, listing
+from genan.errors import DataError, listing, refuse
 from genan.tasks.ball import Court
 from genan.tasks.ball.flight import BallFilter, at_ticks, filtered, smoothed
 from genan.tasks.ball.launcher import DURATION, STEP, TICK, Balls, count
@@ -63,10 +63,12 @@ def load(
 def read(file: str | Path, *, group: str | None = None) -> tuple[RecordedBall, ...]:
     """Read every ball of a file, whatever frame it is in; only the file's layout is checked."""
     path = Path(file)
-    if path.suffix not in (".npz", ".csv"):
-        raise DataError(f"Recorded balls are a .npz or a .csv file, not {path.name!r}; convert it.")
-    if not path.is_file():
-        raise DataError(f"There is no file {str(path)!r} with recorded balls.")
+    kinds = f"Recorded balls are a .npz or a .csv file, not {path.name!r}; convert it."
+    refuse(
+        (path.suffix not in (".npz", ".csv"), kinds),
+        (not path.is_file(), f"There is no file {str(path)!r} with recorded balls."),
+        error=DataError,
+    )
     parsed = _from_npz(path, group) if path.suffix == ".npz" else _from_csv(path)
     times, positions, starts, names = parsed
     return tuple(
@@ -84,11 +86,10 @@ def to_balls(
     on the robot. The true flight is the recording smoothed forwards and backwards, and followed by
     the flight model between two stamps and beyond the last one.
     """
-    if not recordings:
-        raise DataError("Expected recorded balls to play, but there are none; give at least one.")
-    rows = max(
-        len(one.times) + max(0, round((duration - one.times[-1]) / TICK) + 2) for one in recordings
-    )
+    none = "Expected recorded balls to play, but there are none; give at least one."
+    refuse((not recordings, none), error=DataError)
+    missing = (max(0, round((duration - one.times[-1]) / TICK) + 2) for one in recordings)
+    rows = max(len(one.times) + count for one, count in zip(recordings, missing, strict=True))
     padded = zip(*(_padded(one, rows) for one in recordings), strict=True)
     return _play(ball_filter, duration, *(jnp.asarray(np.stack(part)) for part in padded))
 
@@ -108,12 +109,12 @@ def _play(ball_filter: BallFilter, duration: float, *padded: Array) -> Balls:
 
 def _padded(one: RecordedBall, rows: int) -> tuple[np.ndarray, ...]:
     """Times, positions, presence, with missing samples each 10 ms; and a first velocity."""
-    n = len(one.times)
-    times = np.concatenate([one.times, one.times[-1] + TICK * np.arange(1, rows - n + 1)])
-    positions = np.concatenate([one.positions, np.repeat(one.positions[-1:], rows - n, axis=0)])
-    line = polyfit(one.times[:8], one.positions[:8], 1)
-    times, positions, velocity = (a.astype(np.float32) for a in (times, positions, line[1]))
-    return times, positions, np.arange(rows) < n, velocity
+    missing = rows - len(one.times)
+    times = np.concatenate([one.times, one.times[-1] + TICK * np.arange(1, missing + 1)])
+    positions = np.pad(one.positions, ((0, missing), (0, 0)), mode="edge")
+    velocity = polyfit(one.times[:8], one.positions[:8], 1)[1]
+    times, positions, velocity = (a.astype(np.float32) for a in (times, positions, velocity))
+    return times, positions, np.arange(rows) < rows - missing, velocity
 
 
 def _faults(ball: RecordedBall, court: Court) -> Iterator[tuple[bool, str]]:
@@ -133,30 +134,29 @@ def _faults(ball: RecordedBall, court: Court) -> Iterator[tuple[bool, str]]:
     yield steps[k] > LONGEST_GAP, f"{words}; leave this ball out. (Are the stamps in seconds?)"
     jumps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
     k = int(np.argmax(jumps))
-    words = f"by {jumps[k]:.2f} m at {times[k + 1]:.3f} s, more than {FARTHEST_JUMP} m; leave out"
-    asked = "samples at which something else was seen. (Are the positions in metres?)"
-    yield jumps[k] > FARTHEST_JUMP, f"the ball jumps {words} {asked}"
-
-    frame = (
-        "turn it into the world frame: the world frame has z up, the floor at z = 0, the robot's "
-        f"base at {court.base} m and the table's centre at {table.centre} m, and balls come along "
-        "-y."
+    words = (
+        f"the ball jumps by {jumps[k]:.2f} m at {times[k + 1]:.3f} s, more than {FARTHEST_JUMP} m"
     )
+    asked = "leave out what is no ball. (Are the positions in metres?)"
+    yield jumps[k] > FARTHEST_JUMP, f"{words}; {asked}"
+
+    places = f"the robot's base at {court.base} m, the table's centre at {table.centre} m"
+    frame = f"the world frame has z up, the floor at z = 0, {places}, and balls come along -y"
+    turn = f"; turn it into the world frame: {frame}."
     early = times - times[0] <= FALL_TIME
     x, y, z = 2.0 * polyfit(times[early] - times[0], positions[early], 2)[2]
-    words = f"but this one is accelerated by ({x:.1f}, {y:.1f}, {z:.1f}) m/s^2 at first"
-    falls = f"a ball should fall along -z with about {GRAVITY} m/s^2, {words}; {frame}"
-    yield abs(z + GRAVITY) > FALL_TOLERANCE, falls
+    words = f"m/s^2, but this one is accelerated by ({x:.1f}, {y:.1f}, {z:.1f}) m/s^2 at first"
+    falls = f"a ball should fall along -z with about {GRAVITY} {words}"
+    yield abs(z + GRAVITY) > FALL_TOLERANCE, falls + turn
     first, nearest, wanted = positions[0, 1], positions[:, 1].min(), court.base[1] + NEAREST
-    words = f"but this one starts at y = {first:.2f} m and comes to {nearest:.2f} m"
-    comes = f"a ball should come along -y to y = {wanted:.1f} m or nearer, {words}; {frame}"
-    yield first - nearest < APPROACH or nearest > wanted, comes
+    words = f"or nearer, but this one starts at y = {first:.2f} m and comes to {nearest:.2f} m"
+    comes = f"a ball should come along -y to y = {wanted:.1f} m {words}"
+    yield first - nearest < APPROACH or nearest > wanted, comes + turn
     inner = np.array([table.half_width, table.half_length]) - 0.05
     over = (np.abs(positions[:, :2] - np.array(table.centre[:2])) < inner).all(axis=1)
     lowest, surface = positions[over, 2].min(initial=np.inf), table.centre[2]
     words = f"whose surface is at z = {surface} m, but this one comes down to {lowest:.2f} m"
-    stays = f"a ball should stay above the table, {words}; {frame}"
-    yield lowest < surface - court.ball_radius, stays
+    yield lowest < surface - court.ball_radius, f"a ball should stay above the table, {words}{turn}"
 
 
 def _from_npz(path: Path, group: str | None) -> Parsed:
@@ -164,34 +164,30 @@ def _from_npz(path: Path, group: str | None) -> Parsed:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
     except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"{path.name} cannot be read as .npz ({error}); write it again with numpy.savez."
-        ) from error
+        words = f"{path.name} cannot be read as .npz ({error}); write it again with numpy.savez."
+        raise DataError(words) from error
     groups = sorted(name.removesuffix("__t") for name in arrays if name.endswith("__t"))
     if group is None and "t" not in arrays and len(groups) == 1:
         [group] = groups
     prefix = "" if group is None else f"{group}__"
-    t, p = (arrays.get(f"{prefix}{name}") for name in "tp")
-    if t is None or p is None:
-        offer = f"; say which of its groups is meant: {listing(groups)}" if groups else ""
-        raise DataError(
-            f"{path.name} should hold the arrays '{prefix}t' and '{prefix}p', but holds "
-            f"{listing(sorted(arrays))}{offer}."
-        )
-    numbers = all(a.dtype.kind in "fiu" for a in (t, p))
-    if not numbers or t.ndim != 1 or p.shape != (*t.shape, 3):
-        raise DataError(
-            f"{path.name}: expected numbers of shape t [rows] and p [rows, 3], but t is {t.dtype} "
-            f"{t.shape} and p is {p.dtype} {p.shape}; several balls go one after another, with "
-            "their first rows in 'start'."
-        )
-    start = np.asarray(arrays.get(f"{prefix}start", [0, len(t)]))
-    ends = start[[0, -1]].tolist() if start.ndim == 1 and len(start) > 1 else []
-    if start.dtype.kind not in "iu" or ends != [0, len(t)] or np.any(np.diff(start) <= 0):
-        raise DataError(
-            f"{path.name}: the rows in 'start' should increase from 0 to the number of rows, "
-            f"{len(t)}, but are {start.tolist()}."
-        )
+    wanted = f"should hold the arrays '{prefix}t' and '{prefix}p'"
+    offer = f"; say which of its groups is meant: {listing(groups)}" if groups else ""
+    words = f"{path.name} {wanted}, but holds {listing(sorted(arrays))}{offer}."
+    refuse((not {f"{prefix}t", f"{prefix}p"} <= arrays.keys(), words), error=DataError)
+    t, p = arrays[f"{prefix}t"], arrays[f"{prefix}p"]
+    start = np.asarray(arrays.get(f"{prefix}start", [0, t.size]))
+    fit = t.ndim == 1 and p.shape == (*t.shape, 3) and {t.dtype.kind, p.dtype.kind} <= {*"fiu"}
+    came = f"t is {t.dtype} {t.shape} and p is {p.dtype} {p.shape}"
+    grows = start.ndim == 1 and start.dtype.kind in "iu" and bool(np.all(np.diff(start) > 0))
+    ends = f"from 0 to the number of rows, {t.size}, but are {start.tolist()}"
+    refuse(
+        (not fit, f"{path.name}: expected numbers of shape t [rows] and p [rows, 3], but {came}."),
+        (
+            not grows or [*start[:1], *start[1:][-1:]] != [0, t.size],
+            f"{path.name}: the rows in 'start' should increase {ends}.",
+        ),
+        error=DataError,
+    )
     return t.astype(float), p.astype(float), start, [str(k) for k in range(len(start) - 1)]
 
 
@@ -202,22 +198,13 @@ def _from_csv(path: Path) -> Parsed:
             columns = [name.strip() for name in reader.fieldnames or ()]
             reader.fieldnames = columns
             rows = list(reader)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(
-            f"{path.name} cannot be read as .csv ({error}); write it again as plain text."
-        ) from error
-    if not {"t", "x", "y", "z"} <= set(columns) or not rows:
-        raise DataError(
-            f"{path.name} should have rows under the columns 't', 'x', 'y', 'z', but has "
-            f"{listing(columns)}."
-        )
-    try:
+        wanted = f"rows under the columns 't', 'x', 'y', 'z', but has {listing(columns)}"
+        there = {*"txyz"} <= set(columns) and rows
+        refuse((not there, f"{path.name} should have {wanted}."), error=DataError)
         values = np.array([[float(row[name]) for name in "txyz"] for row in rows])
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{path.name} has something else than a number under t, x, y or z ({error}); correct "
-            "that row."
-        ) from error
+    except (TypeError, ValueError, csv.Error) as error:
+        words = f"{path.name} has something else than a number under t, x, y or z"
+        raise DataError(f"{words} ({error}); correct that row.") from error
     names = [row.get("ball") or "ball" for row in rows]
     starts = [k for k in range(len(rows)) if k == 0 or names[k] != names[k - 1]]
     return values[:, 0], values[:, 1:], np.array([*starts, len(rows)]), [names[k] for k in starts]
