@@ -158,12 +158,12 @@ class NumpyPolicy:
         for name, place in self._places.items():
             value, size = _floats(name, parts[name]), place.stop - place.start
             if value.shape != (size,) and not (value.ndim == 0 and size == 1):
-                came = list(value.shape)
+                came = str(list(value.shape))
                 raise NumpyPolicyError(f"{name} must have the shape [{size}], not {came}.")
             x[place] = value
         if not np.isfinite(x).all():
             name = next(n for n, place in self._places.items() if not np.isfinite(x[place]).all())
-            came = x[self._places[name]].tolist()
+            came = str(x[self._places[name]].tolist())
             raise NumpyPolicyError(f"{name} is not finite: {came}; do not drive on.")
         return self._forward(x)
 
