@@ -113,6 +113,13 @@ def random_bounce(rng: np.random.Generator) -> tuple[BallState, tuple[float, ...
     )
 
 
+def energy(ball: BallState) -> float:
+    """Of flight, spin and height above the floor [J]; the ball is a thin shell."""
+    turning = BALL.radius**2 * np.dot(ball.spin, ball.spin) / 1.5
+    moving = 0.5 * (np.dot(ball.velocity, ball.velocity) + turning)
+    return BALL.mass * (moving + BALL.gravity * ball.position[2])
+
+
 @pytest.mark.parametrize("grip", [0.0, 0.1, 0.4, 0.5, 0.8])
 @pytest.mark.parametrize("friction", [0.25, math.inf])
 def test_a_bounce_gains_no_energy_and_keeps_what_it_must(grip, friction):
@@ -123,7 +130,7 @@ def test_a_bounce_gains_no_energy_and_keeps_what_it_must(grip, friction):
         after = rebound(
             ball, normal, STILL, radius=r, restitution=0.9, grip=grip, friction=friction
         )
-        assert BALL.energy(after) <= BALL.energy(ball) * (1 + 1e-12)
+        assert energy(after) <= energy(ball) * (1 + 1e-12)
         n, dv, dw = (
             np.array(normal),
             np.subtract(after.velocity, ball.velocity),
@@ -153,7 +160,9 @@ def test_table_net_and_floor():
     over = BallState((0.4, 1.0, 0.8), (0.0, -2.0, -4.0), STILL)
     ball, touch = ROOM.step(BALL, over, 0.005)
     assert touch is Obstacle.TABLE
-    assert ball.velocity[2] == pytest.approx(ROOM.table_restitution(4.0) * 4.0, rel=0.02)
+    assert ball.velocity[2] == pytest.approx(
+        (ROOM.restitution + ROOM.restitution_slope * 0.1) * 4.0, rel=0.02
+    )
     assert ball.position[2] > 0.795
     beside, touch = ROOM.step(BALL, over._replace(position=(1.3, 1.0, 0.8)), 0.005)
     assert touch is Obstacle.NOTHING
@@ -366,7 +375,7 @@ def test_the_arm_hits_and_hits_vary_between_robots_alone(bench):
         one = bench if seed == 0 else TennisBench(seed=seed)
         one.reset()
         one.launch(2)
-        place, axes = one.racket_for_evaluation_only()
+        place, axes = np.array(one._racket.position), np.array(one._racket.axes).T
         one._ball = BallState(
             tuple((place + 0.1 * axes[:, 1]).tolist()), tuple((-5.0 * axes[:, 1]).tolist()), STILL
         )

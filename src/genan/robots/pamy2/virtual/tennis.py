@@ -34,40 +34,21 @@ from genan.robots.pamy2.virtual.parameters import design
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.robots.pamy2.virtual.tracking import Cameras, Point
 
-# Vectors as triples of plain floats: for a single ball quicker than arrays of three.
-
 Triple = tuple[float, float, float]
 Offsets = Float[np.ndarray, "4 3"]  # Joint origins, each in the frame of the link before [m].
 
+# Vectors as triples of plain floats: for a single ball quicker than arrays of three.
 _STILL, _UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
-
-
-def _plus(a: Triple, b: Triple) -> Triple:
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
-
-
-def _minus(a: Triple, b: Triple) -> Triple:
-    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
-
-
-def _scaled(s: float, a: Triple) -> Triple:
-    return s * a[0], s * a[1], s * a[2]
-
-
-def _ahead(a: Triple, s: float, b: Triple) -> Triple:
-    return a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2]
-
-
-def _dot(a: Triple, b: Triple) -> float:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+_plus = lambda a, b: (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+_minus = lambda a, b: (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+_scaled = lambda s, a: (s * a[0], s * a[1], s * a[2])
+_ahead = lambda a, s, b: (a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2])
+_dot = lambda a, b: a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+_unit = lambda a: _scaled(1.0 / math.sqrt(_dot(a, a)), a)
 
 
 def _cross(a: Triple, b: Triple) -> Triple:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-def _unit(a: Triple) -> Triple:
-    return _scaled(1.0 / math.sqrt(_dot(a, a)), a)
 
 
 STEP = 0.0005  # Longest step of the flight [s].
@@ -122,12 +103,6 @@ class BallPhysics:
         velocity = _ahead(v, h / 6.0, _plus(_ahead(_ahead(a, 2.0, b), 2.0, c), d))
         return BallState(position, velocity, _scaled(1.0 - h * self.spin_decay, w))
 
-    def energy(self, ball: BallState) -> float:
-        """Energy of flight, spin and height above the floor [J]; the ball is a thin shell."""
-        turning = self.radius**2 * _dot(ball.spin, ball.spin) / 1.5
-        moving = 0.5 * (_dot(ball.velocity, ball.velocity) + turning)
-        return self.mass * (moving + self.gravity * ball.position[2])
-
 
 def rebound(
     ball: BallState,
@@ -142,23 +117,20 @@ def rebound(
     """The ball just after it met a surface, where it was just before.
 
     The surface pushes along its normal and rubs against the sliding of the ball's touching point,
-    whose velocity is s:
+    whose velocity is s::
 
-        dv = -(1 + e) v_n n - k s,   dspin = 3 k / (2 r) n x s,   k = min(grip, mu (1 + e) |v_n| /
-        |s|)
+        dv = -(1 + e) v_n n - k s,   dspin = 3 k / (2 r) n x s,
+        k = min(grip, mu (1 + e) |v_n| / |s|)
 
     With a grip of 2/5 a ball that does not slide leaves rolling (Nakashima et al. 2010); more would
-    throw its surface back. Between them momentum and angular momentum are kept whatever k is, and
-    energy does not grow up to k = 4/5.
-
-    ``normal``, of length 1, is towards the ball, ``surface`` [m/s] the velocity of the touched
-    place; ``restitution`` is e, ``grip`` the largest k, ``friction`` mu, infinite where the ball
-    never slides.
+    throw its surface back. Momentum and angular momentum are kept whatever k is, and energy does
+    not grow up to k = 4/5. ``normal``, of length 1, is towards the ball, ``surface`` [m/s] the
+    velocity of the touched place, ``restitution`` e, ``grip`` the largest k, ``friction`` mu.
     """
     relative = _minus(ball.velocity, surface)
     coming = _dot(relative, normal)
-    arm = _scaled(-radius, normal)
-    slide = _minus(_plus(relative, _cross(ball.spin, arm)), _scaled(coming, normal))
+    turning = _cross(ball.spin, _scaled(-radius, normal))
+    slide = _ahead(_plus(relative, turning), -coming, normal)
     sliding = math.sqrt(_dot(slide, slide))
     push = (1.0 + restitution) * abs(coming)
     k = min(grip, friction * push / sliding) if sliding > 1e-9 else grip
@@ -212,7 +184,9 @@ class Room:
             x, y, _ = touching.position
             aside, along = abs(x - self.table[0]), abs(y - self.table[1])
             if aside <= self.half_width and along <= self.half_length:
-                restitution = self.table_restitution(-touching.velocity[2], luck)
+                faster = -touching.velocity[2] - self.impact
+                more = self.restitution_slope * faster + self.restitution_spread * luck
+                restitution = min(max(self.restitution + more, 0.0), 1.0)
                 up = self._off(physics, touching._replace(position=(x, y, height)), restitution)
                 return physics.flown(up, h - until), Obstacle.TABLE
         if abs(after.position[1] - self.table[1]) < 2.0 * physics.radius:
@@ -223,11 +197,6 @@ class Room:
             lying = after._replace(position=(*after.position[:2], physics.radius))
             return self._off(physics, lying, self.floor_restitution), Obstacle.FLOOR
         return after, Obstacle.NOTHING
-
-    def table_restitution(self, speed: float, luck: float = 0.0) -> float:
-        """Part of the vertical ``speed`` [m/s] that a bounce leaves."""
-        usual = self.restitution + self.restitution_slope * (speed - self.impact)
-        return min(max(usual + self.restitution_spread * luck, 0.0), 1.0)
 
     def _off(self, physics: BallPhysics, ball: BallState, restitution: float) -> BallState:
         """The ball off something flat and level."""
@@ -243,8 +212,8 @@ class Room:
         if above < 0.0:
             if aside * (before.position[1] - self.table[1]) > 0.0 or vy == 0.0:
                 return None
-            back = (before.position[0], before.position[1], z)
-            return BallState(back, (0.3 * vx, -self.net_speed * vy, 0.3 * vz), _STILL)
+            slowed = (0.3 * vx, -self.net_speed * vy, 0.3 * vz)
+            return BallState((*before.position[:2], z), slowed, _STILL)
         apart = (aside * aside + above * above) ** 0.5
         if apart >= physics.radius or aside * vy + above * vz >= 0.0:
             return None
@@ -256,8 +225,7 @@ class Racket(NamedTuple):
     """Where the racket is, in the world frame."""
 
     position: Triple  # Middle of the blade [m].
-    axes: tuple[Triple, Triple, Triple]
-    """Across the handle, normal of the face, along the handle: each of length 1."""
+    axes: tuple[Triple, Triple, Triple]  # Across the handle, the face's normal, along the handle.
 
     def towards(self, other: "Racket", part: float) -> "Racket":
         """The racket at ``part`` (0 to 1) of the way to ``other``, a tick later."""
@@ -345,10 +313,10 @@ class Hand:
 
     def __init__(self, offset: Offsets, base: Triple, model: RacketModel, *, seed: int) -> None:
         drawn = np.random.default_rng([seed, 0x4ACE]).standard_normal(3)
-        reach, *crooked = np.clip(drawn, -2.0, 2.0).tolist()
+        reach, across, along = np.clip(drawn, -2.0, 2.0).tolist()
         self._offset, self._base = np.asarray(offset, float).tolist(), base
         self._reach = model.reach + model.reach_spread * reach
-        self._crooked = (model.mount_spread * crooked[0], model.mount_spread * crooked[1])
+        self._crooked = (model.mount_spread * across, model.mount_spread * along)
 
     def racket(self, q: Joints) -> Racket:
         """The racket at the true joint angles ``q`` [rad]."""
@@ -380,13 +348,10 @@ QUANTITIES = ("x", "y", "z", "speed", "azimuth", "elevation", "topspin", "sidesp
 
 @dataclass(frozen=True)
 class BallGun:
-    """Means and spreads of a shot; all of them [C], fitted to recorded balls.
-
-    Its numbers were fitted to the 60 recorded balls of the group ``originals_2019`` (a commercial
-    ball gun, 2019-07-15; intelligent-soft-robots, BSD-3-Clause) under the physics of this package,
-    ball by ball; ``benchmarks/virtual_ball_gun.py`` repeats that and sets recorded and virtual
-    balls side by side.
-    """
+    """Means and spreads of a shot, all of them [C]: fitted, ball by ball and under the physics of
+    this package, to the 60 recorded balls of the group ``originals_2019`` (a commercial ball gun,
+    2019-07-15; intelligent-soft-robots, BSD-3-Clause). ``benchmarks/virtual_ball_gun.py`` repeats
+    that and compares recorded and virtual balls."""
 
     mean: tuple[float, ...] = (0.4636, 2.9513, 1.3729, 4.7128, 0.0510, 0.5012, 44.1, 4.4)
     """Of ``QUANTITIES``; azimuth is from -y towards +x."""
@@ -453,28 +418,28 @@ class TennisBench(VirtualPamy2):
     def reset(self) -> None:
         """Put the arm back to hang at its rest controls, and take the ball away."""
         super().reset()
-        self._racket = self._true_racket()
-        self._ball: BallState | None = None
+        self._racket = self._hand.racket(np.asarray(self._state.q))
+        self._begin(None)
+
+    def _begin(self, ball: BallState | None) -> None:
+        self._ball, self._steps = ball, 0
         self._outcome: RallyOutcome | None = None
         self._landing: Point | None = None
-        self._steps, self.hit = 0, False
-        """Whether the racket has touched the ball."""
+        self.hit = False  # Whether the racket has touched the ball.
 
     def launch(self, trial: int) -> None:
         """Shoot ball number ``trial``: the same for all robots, unlike the hit."""
         if trial < 0:
             raise SettingError(f"Balls are numbered from 0 on; got trial {trial}.")
-        self._ball = self.gun.shot(trial)
+        self._begin(self.gun.shot(trial))
         self._chance = np.random.default_rng([0x417, self.seed, trial])
         self._luck = float(np.random.default_rng([0xB0C, trial]).standard_normal())
         self._next_hit = self.racket_model.drawn_hit(self._chance)
-        self._outcome = self._landing = None
-        self._steps, self.hit = 0, False
 
     def command_pressures(self, pressure: Muscles) -> Muscles:
         """One tick of the robot, in which the ball flies on; the pressures sent [bar]."""
         sent = super().command_pressures(pressure)
-        before, self._racket = self._racket, self._true_racket()
+        before, self._racket = self._racket, self._hand.racket(np.asarray(self._state.q))
         if self._ball is not None:
             last, steps = before, round(self.dt / STEP)
             for k in range(1, steps + 1):
@@ -513,20 +478,13 @@ class TennisBench(VirtualPamy2):
 
     def ball_for_evaluation_only(self) -> tuple[Point, Point, Point]:
         """True position [m], velocity [m/s] and spin [rad/s] in the world frame."""
-        ball = self._launched()
-        return np.array(ball.position), np.array(ball.velocity), np.array(ball.spin)
-
-    def racket_for_evaluation_only(self) -> tuple[Point, Float[np.ndarray, "3 3"]]:
-        """True middle of the blade [m] and its axes across, normal, along, as columns."""
-        return np.array(self._racket.position), np.array(self._racket.axes).T
+        position, velocity, spin = map(np.array, self._launched())
+        return position, velocity, spin
 
     def _launched(self) -> BallState:
         if self._ball is None:
             raise SettingError("There is no ball: launch(trial) first.")
         return self._ball
-
-    def _true_racket(self) -> Racket:
-        return self._hand.racket(np.asarray(self._state.q))
 
     def _step(self, rackets: tuple[Racket, Racket] | None = None) -> None:
         """One step of the ball; ``rackets``: where the racket comes from and where it is then."""
