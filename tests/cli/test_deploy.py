@@ -120,7 +120,7 @@ def test_a_robot_on_the_network_is_looked_at(genan, monkeypatch: pytest.MonkeyPa
 def test_what_cannot_be_is_refused(refused, robots: None, tmp_path: Path) -> None:
     on = ("deploy", "reacher", "--robot", "memory")
     assert "there are: 'reacher'" in refused("deploy", "juggling")
-    assert "'q2' must lie within its limits -75 to 85 degrees, not at 90" in refused(
+    assert "'q2' must lie within its limits -75 to 85 deg, not at 90" in refused(
         *on, "--goal", 0, 90, 0, 0
     )
     assert "Give --goal" in refused(*on)

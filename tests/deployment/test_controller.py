@@ -90,7 +90,7 @@ def test_it_reaches_on_the_virtual_robot(policy: NumpyPolicy) -> None:
 
 def test_what_does_not_fit_is_refused(policy: NumpyPolicy) -> None:
     with pytest.raises(
-        SettingError, match="'q2' must lie within its limits -75 to 85 degrees, not at 90"
+        SettingError, match="'q2' must lie within its limits -75 to 85 deg, not at 90"
     ):
         Goal(np.deg2rad([0.0, 90.0, 0.0, 0.0]), PAMY2)
     with pytest.raises(SettingError, match="A goal for 4 joints"):

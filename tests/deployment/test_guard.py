@@ -55,7 +55,7 @@ def test_a_joint_that_is_too_fast_is_named() -> None:
     assert (
         stop is not None
         and stop.reason is StopReason.VELOCITY
-        and "q2 at 1490 degrees/s" in stop.detail
+        and "q2 at 1490 deg/s" in stop.detail
     )
 
 

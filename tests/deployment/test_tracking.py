@@ -130,7 +130,7 @@ def test_a_ball_that_flies_back_has_been_hit(frames):
 
 
 def test_settings_that_make_no_sense_are_refused():
-    with pytest.raises(SettingError, match="'newest' or 'all', not 'some'"):
+    with pytest.raises(SettingError, match="no frames 'some'; there are: 'newest', 'all'"):
         BallTracker(Script([]), frames="some")
-    with pytest.raises(SettingError, match="delay is not negative"):
+    with pytest.raises(SettingError, match="delay must be 0 or more"):
         BallTracker(Script([]), delay=-0.1)

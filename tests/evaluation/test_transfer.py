@@ -296,7 +296,7 @@ def test_what_cannot_be_is_refused(
     ):
         ReacherTrials(cup_policy, robot)
     with pytest.raises(
-        SettingError, match="'q1' must lie within its limits -90 to 90 degrees, not at 114.6"
+        SettingError, match="'q1' must lie within its limits -90 to 90 deg, not at 114.6"
     ):
         ReacherTrials(changed(reacher, goal_upper=[2.0, 1.0, 0.8, 0.8]), robot)
     with pytest.raises(SettingError, match="controls to go to"):

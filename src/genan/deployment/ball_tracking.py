@@ -23,7 +23,7 @@ import json
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -33,7 +33,7 @@ from jaxtyping import Float, Inexact
 
 from genan.deployment.controller import Kinematics, TaskObservation
 from genan.deployment.interface import Controls, Positions, Sighting
-from genan.errors import DataError, SettingError, refuse
+from genan.errors import DataError, SettingError, check_choices, check_numbers
 from genan.robot import Robot
 from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple, launcher_text
 
@@ -45,8 +45,7 @@ _UNSEEN = "The tracker has not seen the ball; wait until it has before the polic
 Vector = Float[np.ndarray, " 3"]
 BallMean = Float[np.ndarray, " 9"]  # Position [m], velocity [m/s], spin [rad/s].
 Matrix9 = Float[np.ndarray, "9 9"]
-Balls = Inexact[np.ndarray, "balls 9"]
-"""Positions, velocities and spins; real, or with imaginary parts that carry derivatives."""
+Balls = Inexact[np.ndarray, "balls 9"]  # The same; imaginary parts carry derivatives.
 
 
 class BallEstimate(NamedTuple):
@@ -195,6 +194,7 @@ class TrackingRules:
     returned: float = 0.5  # Three measurements that move along +y this fast: it was hit [m/s].
 
 
+@dataclass(eq=False)
 class BallTracker:
     """From measurements to the ball at this moment, by the filter that policies are trained with.
 
@@ -206,32 +206,23 @@ class BallTracker:
     own time instead, which follows the true ball more closely than training did.
     """
 
-    def __init__(
-        self,
-        source: BallSource,
-        ball_filter: NumpyBallFilter | None = None,
-        *,
-        delay: float = 0.005,
-        period: float = 1.0 / 179.0,
-        frames: str = "newest",
-        rules: TrackingRules | None = None,
-    ) -> None:
-        """``delay`` [s] from exposure to arrival and ``period`` [s] of frames: for ``newest``."""
-        known, given = frames in ("newest", "all"), f"{delay:g}, {period:g} s"
-        refuse(
-            (not known, f"The frames to use are 'newest' or 'all', not {frames!r}."),
-            (delay < 0.0 or period <= 0.0, f"A delay is not negative, a period positive: {given}."),
-        )
-        self.source, self.ball_filter = source, ball_filter or NumpyBallFilter.load()
-        self._delay, self._period, self._all = delay, period, frames == "all"
-        self._rules = rules or TrackingRules()
+    source: BallSource
+    ball_filter: NumpyBallFilter = field(default_factory=NumpyBallFilter.load)
+    _: KW_ONLY
+    delay: float = 0.005  # From exposure to arrival [s], for ``newest`` ...
+    period: float = 1.0 / 179.0  # ... as is this, between two frames [s].
+    frames: str = "newest"
+    rules: TrackingRules = TrackingRules()
+
+    def __post_init__(self) -> None:
+        check_choices(self, frames=("newest", "all"))
+        check_numbers(self, {"be 0 or more": "delay", "be a positive number": "period"})
         self.reset()
 
     def reset(self) -> None:
         """Wait for a new ball."""
         self._estimate: BallEstimate | None = None
-        # Of the estimate, and of the last measurement that was believed.
-        self._time = self._seen = 0.0
+        self._time = self._seen = 0.0  # Of the estimate, and of the last believed measurement.
         self._recent: deque[Sighting] = deque(maxlen=3)
         self._odd: Sighting | None = None
         self._hit = False
@@ -239,14 +230,15 @@ class BallTracker:
     def update(self, now: float) -> ObservedBall | None:
         """The ball at ``now`` [s]; None before it was first seen. Once for each policy step."""
         believed = [one for one in self.source.measurements(now) if self._believes(one)]
-        for one in believed if self._all else believed[-1:]:
+        every = self.frames == "all"
+        for one in believed if every else believed[-1:]:
             # A frame that is older than frames usually are keeps its age.
-            newest = min(now - self._delay, one.time + self._period)
-            self._take(one, one.time if self._all else newest)
+            newest = min(now - self.delay, one.time + self.period)
+            self._take(one, one.time if every else newest)
         if self._estimate is None:
             return None
         mean = self.ball_filter.move(self._estimate.mean, max(now - self._time, 0.0))
-        lost = now - self._seen > self._rules.lost_after
+        lost = now - self._seen > self.rules.lost_after
         return ObservedBall(mean[:3], mean[3:6], self._hit, lost)
 
     def _take(self, one: Sighting, stamp: float) -> None:
@@ -256,7 +248,7 @@ class BallTracker:
             velocity = np.asarray(moved) / passed
         if self._estimate is None:
             self._estimate, self._time = self.ball_filter.start(position), stamp
-        elif not self._hit and velocity is not None and velocity[1] > self._rules.returned:
+        elif not self._hit and velocity is not None and velocity[1] > self.rules.returned:
             self._hit = True
             self._estimate, self._time = self.ball_filter.start(position, velocity), stamp
             self._estimate.mean[6:] = 0.0  # nothing is known of the spin that the racket gave
@@ -270,7 +262,7 @@ class BallTracker:
         if not math.isfinite(one.time + sum(one.position.tolist())):
             return False
         if self._recent:
-            rules, last = self._rules, self._recent[-1]
+            rules, last = self.rules, self._recent[-1]
             if one.time <= last.time:
                 return False
             moved = math.dist(one.position, last.position)

@@ -59,10 +59,9 @@ def collect(
     bounds = described.u_explore if plan.bounds is None else plan.bounds
     for control, low, high in zip(described.controls, *bounds, strict=True):
         if not control.lower <= low < high <= control.upper:
-            raise SettingError(
-                f"The exploration range of control {control.name!r} must lie within "
-                f"{control.lower:g} to {control.upper:g} with low < high, got {low:g} to {high:g}."
-            )
+            must = f"must lie within {control.lower:g} to {control.upper:g} with low < high"
+            came = f"got {low:g} to {high:g}"
+            raise SettingError(f"The exploration range of control {control.name!r} {must}, {came}.")
     workers = 1 if size == 1 else workers
     running: deque[tuple[int, Future[list[Collected]]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
@@ -91,7 +90,7 @@ def record(
     """Record until ``recorder`` holds ``trajectories`` of the plan; whether it does.
 
     What it holds already (``Recorder.resume_or_create``) is the beginning of the plan. ``truth``:
-    also what only a virtual robot can tell, to judge models with. After each trajectory
+    keep what only a virtual robot can tell, to judge models with. After each trajectory
     ``recorded`` is called and ``stopping`` asked; true ends the recording, with all of it safe.
     """
     workers = min(max(2, os.cpu_count() or 2), MOST_WORKERS)

@@ -11,12 +11,8 @@ from genan.deployment.interface import Controls, Positions, Reading
 from genan.errors import SettingError
 from genan.rl.contract import PolicyContract
 from genan.rl.numpy_policy import NumpyPolicy
-from genan.robot import Joint, Robot
-
-
-def person_unit(joint: Joint) -> tuple[float, str]:
-    """Factor from the joint's SI unit to the unit of a message, and that unit."""
-    return (180.0 / math.pi, "degrees") if joint.unit == "rad" else (1.0, joint.unit)
+from genan.robot import Robot
+from genan.words import reading_unit
 
 
 class FiniteDifference:
@@ -31,8 +27,8 @@ class FiniteDifference:
         self._dt = dt
         self._time: float | None = None
         self._q = np.zeros(nq)
+        # [rad/s or m/s]; zero until there are two readings. The same array is used again.
         self.qd: Float[np.ndarray, " nq"] = np.zeros(nq)
-        """[rad/s or m/s]; zero until there are two readings. The same array is used again."""
 
     def update(self, reading: Reading) -> None:
         """Take a reading; the same one again changes nothing."""
@@ -122,12 +118,10 @@ class Goal(TaskObservation):
             raise SettingError(f"A goal for {robot.nq} joints cannot have {np.size(q)} entries.")
         for joint, value in zip(robot.joints, q, strict=True):
             if not joint.lower <= value <= joint.upper:
-                scale, unit = person_unit(joint)
-                raise SettingError(
-                    f"The goal of joint {joint.name!r} must lie within its limits "
-                    f"{scale * joint.lower:.4g} to {scale * joint.upper:.4g} {unit}, not at "
-                    f"{scale * value:.4g}."
-                )
+                unit, scale = reading_unit(joint.unit)
+                low, high, came = (f"{scale * x:.4g}" for x in (joint.lower, joint.upper, value))
+                limits = f"must lie within its limits {low} to {high} {unit}, not at {came}"
+                raise SettingError(f"The goal of joint {joint.name!r} {limits}.")
         self._parts = {"goal": np.array(q, np.float32)}
 
     def parts(self) -> Mapping[str, Any]:

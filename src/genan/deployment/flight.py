@@ -1,14 +1,14 @@
 """``Flight``: what happened, tick by tick; ``FlightRecorder`` keeps flights.
 
-``flights.h5`` is a recording as any other (docs/data-format.md),
-q as read and u as sent, without what cannot be learnt from. ``flights.ticks/0000.npz`` and so on
-hold every tick of each flight, the last readings of a broken sensor included. Nothing is written
-while a flight is going on.
+``flights.h5`` is a recording as any other (docs/data-format.md), q as read and u as sent, without
+what cannot be learnt from. ``flights.ticks/0000.npz`` and so on hold every tick of each flight.
+Nothing is written while a flight is going on.
 """
 
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -62,13 +62,10 @@ class Flight:
     @staticmethod
     def columns(ticks: Sequence[tuple[object, ...]], robot: Robot) -> dict[str, np.ndarray]:
         """The arrays of ``ticks``, which have an entry for each of ``COLUMNS``."""
-        shapes = {"q": (robot.nq,), "u": (robot.nu,)}
-        return {
-            name: np.array([tick[k] for tick in ticks], _TYPES.get(name, float)).reshape(
-                len(ticks), *shapes.get(name, ())
-            )
-            for k, name in enumerate(COLUMNS)
-        }
+        sizes = {"q": (robot.nq,), "u": (robot.nu,)}
+        kinds = [(name, _TYPES.get(name, float), sizes.get(name, ())) for name in COLUMNS]
+        rows = np.array(list(ticks), kinds)
+        return {name: rows[name].copy() for name in COLUMNS}
 
     def __len__(self) -> int:
         """Ticks."""
@@ -82,12 +79,10 @@ class Flight:
     @property
     def summary(self) -> str:
         """How it went: why it ended, and how punctual the loop was."""
-        seconds = (len(self) + self.missed) * self.robot.dt
+        ticks, seconds = len(self), (len(self) + self.missed) * self.robot.dt
         return (
-            f"ended because {self.stop}\n"
-            f"{len(self)} ticks in {seconds:.2f} s, {self.missed} missed\n"
-            f"work of a tick: {spread(self.work)}\n"
-            f"lateness of a tick: {spread(self.lateness)}"
+            f"ended because {self.stop}\n{ticks} ticks in {seconds:.2f} s, {self.missed} missed\n"
+            f"work of a tick: {spread(self.work)}\nlateness of a tick: {spread(self.lateness)}"
         )
 
     def __repr__(self) -> str:
@@ -102,7 +97,7 @@ BROKEN_SENSOR = frozenset(
 """After these, readings are not believed: what follows is kept as ticks, not as a trajectory."""
 
 
-class FlightRecorder:
+class FlightRecorder(AbstractContextManager["FlightRecorder"]):
     """Keeps flights in one recording; use it in a ``with`` block, which finishes the file.
 
     A killed process leaves ``<file>.partial``, which can be read up to the last whole flight.
@@ -116,14 +111,7 @@ class FlightRecorder:
         if self.folder.exists() and any(self.folder.iterdir()):
             raise DataError(f"{self.folder} holds the ticks of other flights; move it away.")
         self._recorder = Recorder.create(self.path, Channels.of_robot(robot), provenance=provenance)
-        self.flights = 0
-        """How many are kept."""
-
-    def __enter__(self) -> "FlightRecorder":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+        self.flights = 0  # How many are kept.
 
     @property
     def trajectories(self) -> int:
@@ -159,12 +147,14 @@ class FlightRecorder:
         for piece in pieces:
             self._recorder.append(flight.q[piece], flight.u[piece], dt=robot.dt)
 
-    def close(self) -> None:
+    def close(self, *_: object) -> None:
         """Finish the recording; without a trajectory there is none. A second call does nothing."""
         if self.trajectories and not self.path.exists():
             self._recorder.finish()
         else:
             self._recorder.close(remove_partial=True)
+
+    __exit__ = close
 
 
 def trainable(flight: Flight) -> Iterator[slice]:

@@ -21,16 +21,14 @@ from jaxtyping import Float
 
 from genan.errors import GenanError, RobotError, SettingError, listing
 from genan.robot import Robot
-from genan.robot.package import VIRTUAL, find_package, open_virtual, packages
+from genan.robot.package import VIRTUAL, RobotPackage, find_package, open_virtual, packages
 from genan.robot.virtual import VirtualRobot
 
 Positions = Float[np.ndarray, " nq"]  # Of the joints [rad or m].
 Controls = Float[np.ndarray, " nu"]  # In their units.
 
-ROUNDING = 1e-6
-"""A tick is late by a period when less than this part of it is missing: the rounding of clocks."""
-#: An orderly end takes the ramp to rest; after this a served robot's process is killed [s].
-_PATIENCE = 10.0
+ROUNDING = 1e-6  # Less than this part of a period missing: late by a period, as clocks round.
+_PATIENCE = 10.0  # An orderly end takes a ramp; after this a served robot's process is killed [s].
 
 
 class ConnectionLostError(GenanError):
@@ -39,31 +37,26 @@ class ConnectionLostError(GenanError):
 
 @runtime_checkable
 class Clock(Protocol):
-    """Time [s] that never goes back."""
+    """Time [s] that never goes back, from an origin of its own."""
 
-    def now(self) -> float:
-        """Time [s] from an origin of its own."""
-        ...
+    def now(self) -> float: ...
 
     def wait_until(self, moment: float) -> None:
         """Come back at ``moment`` [s], or at once if that is past."""
-        ...
 
 
 class WallClock:
     """Real time, monotonic. Sleeps, and spins for the last bit, which a sleeper would miss."""
 
-    def __init__(self, *, spin: float = 0.0002) -> None:
-        """``spin``: how long before the moment to stop sleeping [s]."""
-        self._spin = spin
+    spin = 0.0002  # How long before the moment it stops sleeping [s].
 
     def now(self) -> float:
         return time.perf_counter()
 
     def wait_until(self, moment: float) -> None:
         while (left := moment - time.perf_counter()) > 0.0:
-            if left > self._spin:
-                time.sleep(left - self._spin)
+            if left > self.spin:
+                time.sleep(left - self.spin)
 
 
 class StepClock:
@@ -72,8 +65,7 @@ class StepClock:
     def __init__(self, period: float) -> None:
         """``period`` [s] of the robot."""
         self._period = period
-        self.steps = 0
-        """Periods that have passed."""
+        self.steps = 0  # Periods that have passed.
 
     def now(self) -> float:
         return self.steps * self._period
@@ -98,8 +90,7 @@ class Pacer:
         self._clock, self._dt = clock, dt
         self._start = origin + math.ceil((clock.now() - origin) / dt - ROUNDING) * dt
         self._next = 0
-        self.missed = 0
-        """Periods without a tick so far."""
+        self.missed = 0  # Periods without a tick so far.
 
     def wait(self) -> tuple[float, float]:
         """Wait for the next tick; time since the first, and how much too late that is [s]."""
@@ -117,8 +108,7 @@ class Pacer:
 class Reading:
     """What the robot reports at one moment."""
 
-    time: float
-    """When it was measured [s], by the robot's own clock; the same time is the same reading."""
+    time: float  # When it was measured [s], by the robot's clock; the same time: the same reading.
     q: Positions
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
     """Whatever else it reports, by name (as ``pressure`` [bar])."""
@@ -242,7 +232,7 @@ class DryRun(RobotInterface):
 
 def interface_names() -> tuple[str, ...]:
     """Names that ``open_robot`` knows, of all installed robots."""
-    return tuple(sorted(_owners()))
+    return tuple(sorted({name for name, _ in _interfaces()}))
 
 
 def open_robot(name: str, **settings: Any) -> RobotInterface:
@@ -250,51 +240,43 @@ def open_robot(name: str, **settings: Any) -> RobotInterface:
 
     It is ``virtual-NAME``, or one that a robot's package offers (``RobotPackage.interfaces``).
     """
-    owners = _owners().get(name, [])
+    owners = [package.name for known, package in _interfaces() if known == name]
     if not owners:
         if name.startswith(VIRTUAL):
             find_package(name)  # which may say more
-        raise SettingError(
-            f"There is no robot {name!r} to run on; there are: {listing(interface_names())}."
-        )
+        there = listing(interface_names())
+        raise SettingError(f"There is no robot {name!r} to run on; there are: {there}.")
     if len(owners) > 1:
-        raise SettingError(
-            f"The robots {listing(owners)} both have an interface {name!r}; uninstall one of them."
-        )
-    if name == VIRTUAL + owners[0]:
-        kind: Any = functools.partial(VirtualInterface, owners[0])
-    else:
+        both = f"The robots {listing(owners)} both have an interface {name!r}"
+        raise SettingError(f"{both}; uninstall one of them.")
+    kind: Any = functools.partial(VirtualInterface, owners[0])
+    if name != VIRTUAL + owners[0]:
         kind = find_package(owners[0]).load("interfaces", name)
     known = inspect.signature(kind).parameters.values()
     names = [p.name for p in known if p.kind is not p.VAR_KEYWORD]
     unknown = [key for key in settings if key not in names]
     if unknown and len(names) == len(known):
-        raise SettingError(
-            f"The robot {name!r} has no setting {listing(unknown)}; it has: {listing(names)}."
-        )
+        has = f"has no setting {listing(unknown)}; it has: {listing(names)}"
+        raise SettingError(f"The robot {name!r} {has}.")
     robot = kind(**settings)
     if not isinstance(robot, RobotInterface):
-        raise RobotError(
-            f"The robot {name!r} must be a RobotInterface and is a {type(robot).__name__}."
-        )
+        what = f"must be a RobotInterface and is a {type(robot).__name__}"
+        raise RobotError(f"The robot {name!r} {what}.")
     return robot
 
 
-def _owners() -> dict[str, list[str]]:
-    """Names of interfaces, and the robots that have them."""
-    owners: dict[str, list[str]] = {}
+def _interfaces() -> Iterator[tuple[str, RobotPackage]]:
+    """Names of interfaces, and the packages that have them."""
     for package in packages():
         virtual = [VIRTUAL + package.name] if package.virtual else []
-        for name in [*virtual, *package.interfaces]:
-            owners.setdefault(name, []).append(package.name)
-    return owners
+        yield from ((name, package) for name in [*virtual, *package.interfaces])
 
 
 @contextmanager
 def served(robot: str, *, seed: int = 0, hours: float = 0.0) -> Iterator[tuple[str, int]]:
     """Serve ``virtual-NAME`` by a process of its own while a block lasts: host and port."""
-    command = [sys.executable, "-m", "genan", "serve", "--robot", robot, "--port", "0"]
-    command += ["--seed", str(seed), "--hours", str(hours)]
+    given = f"--robot {robot} --port 0 --seed {seed} --hours {hours}"
+    command = [sys.executable, "-m", "genan", "serve", *given.split()]
     # In a session of its own: a Ctrl-C is for the client, which brings the arm to rest before the
     # server ends.
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

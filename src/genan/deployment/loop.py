@@ -11,16 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from genan.deployment import interface
 from genan.deployment.controller import Controller
 from genan.deployment.flight import Flight, FlightRecorder
-from genan.deployment.interface import (
-    ConnectionLostError,
-    Controls,
-    DryRun,
-    Pacer,
-    Reading,
-    RobotInterface,
-)
+from genan.deployment.interface import Controls, Reading, RobotInterface
 from genan.deployment.safety import Guard, SafetySettings, Stop, StopReason
 from genan.errors import SettingError
 from genan.robot import Robot
@@ -102,15 +96,15 @@ class ControlLoop:
         if not max_seconds > 0.0:
             raise SettingError(f"A flight takes a positive number of seconds, not {max_seconds:g}.")
         safety = SafetySettings() if safety is None else safety
-        self.dry = isinstance(robot, DryRun)
-        if self.dry:  # the arm of a dry run has every reason not to move
-            safety = replace(safety, frozen=math.inf)
-        self.robot, self.safety, self.recorder = robot, safety, recorder
+        self.dry = isinstance(robot, interface.DryRun)
+        # The arm of a dry run has every reason not to move.
+        self.safety = replace(safety, frozen=math.inf) if self.dry else safety
+        self.robot, self.recorder = robot, recorder
         self.stopping, self.max_seconds = stopping, max_seconds
         self._connected = False
+        # When it connected, by the robot's clock [s]. All ticks lie whole periods after that: a
+        # robot in real time may choose the moment.
         self.origin = 0.0
-        """When it connected, by the robot's clock [s]. All ticks lie whole periods after that: a
-        robot in real time may choose the moment."""
 
     def __enter__(self) -> "ControlLoop":
         self.robot.connect()
@@ -118,17 +112,16 @@ class ControlLoop:
         self._connected = True
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"ControlLoop({type(self.robot).__name__} of {self.robot.robot.name!r})"
 
-    def close(self) -> None:
+    def close(self, *_: object) -> None:
         """Let go of the robot; a second call does nothing."""
         if self._connected:
             self._connected = False
             self.robot.stop()
+
+    __exit__ = close
 
     def run(self, *controllers: Controller) -> Flight:
         """Let each controller have its turn, then bring the controls to rest.
@@ -176,7 +169,7 @@ class _Flying:
         self._undelivered = 0
         # Until it ends for another reason.
         self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")
-        self._pacer = Pacer(loop.robot.clock, robot.dt, origin=loop.origin)
+        self._pacer = interface.Pacer(loop.robot.clock, robot.dt, origin=loop.origin)
         self._guard = Guard(robot, loop.safety, now=0.0)
 
     def fly(self) -> None:
@@ -295,5 +288,5 @@ class _Flying:
 
 
 def _words(error: BaseException) -> str:
-    known = isinstance(error, ConnectionLostError)
+    known = isinstance(error, interface.ConnectionLostError)
     return str(error) if known else f"{type(error).__name__}: {error}"

@@ -6,12 +6,11 @@ from enum import Enum
 
 import numpy as np
 
-from genan.deployment.controller import FiniteDifference, person_unit
+from genan.deployment.controller import FiniteDifference
 from genan.deployment.interface import ROUNDING, Controls, Positions, Reading
 from genan.errors import SettingError
 from genan.robot import Robot
-
-_DEGREE = math.pi / 180.0
+from genan.words import DEGREES, reading_unit
 
 
 class StopReason(Enum):
@@ -70,13 +69,13 @@ class SafetySettings:
     """A controller may ask for this many times that, and is limited; beyond, it is stopped."""
     ramp: float = 1.0
     """Time of the ramp to rest at the end [s]; longer where the rate limit asks for it."""
-    margin: float = 5.0 * _DEGREE
+    margin: float = 5.0 / DEGREES
     """Near to a limit [rad or m]: where the penalty begins that policies are trained with ..."""
     approach: float = 6.0
     """... a joint that still moves towards the limit faster than this stops the flight [rad/s or
     m/s]. Arms do lean on their stops (a third of the returns at table tennis), slowly: policies 0.6
     at most; 2 of 2500 exploration trajectories are faster than 6."""
-    beyond: float = 4.0 * _DEGREE
+    beyond: float = 4.0 / DEGREES
     """A joint further than this beyond a limit, deep in the rubber of its stop, stops the flight
     [rad or m]. The deepest of 2500 exploration trajectories: 2.4 degrees."""
     speed: float = 25.0
@@ -218,8 +217,7 @@ class Guard:
         """The first joint that ``which`` marks, with value and limits as a person reads them."""
         if not which.any():
             return "its time stamp"
-        k = int(np.argmax(which))
-        joint = self._robot.joints[k]
-        scale, unit = person_unit(joint)
+        joint = self._robot.joints[k := int(np.argmax(which))]
+        unit, scale = reading_unit(joint.unit)
         limits = f", its limits are {scale * joint.lower:.4g} to {scale * joint.upper:.4g}"
         return f"{joint.name} at {scale * values[k]:.4g} {unit}{per}{'' if per else limits}"
