@@ -10,8 +10,8 @@ from genan.robots.pamy2.pressures import (
 
 #: Robot 4 of the lab: another set of limits.
 FOURTH = PressureLimits(
-    agonist=((11000, 16000, 11500, 12000), (23000, 22000, 25000, 20500)),
-    antagonist=((11500, 16300, 11500, 12000), (23000, 22000, 25000, 20500)),
+    low=(11000, 11500, 16000, 16300, 11500, 11500, 12000, 12000),
+    high=(23000, 23000, 22000, 22000, 25000, 25000, 20500, 20500),
 )
 
 

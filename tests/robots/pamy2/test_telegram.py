@@ -12,12 +12,12 @@ from genan.robots.pamy2.wire import (
     FROM_ROBOT_BYTES,
     LAB,
     LEAVING,
-    STRAIGHT,
     TO_ROBOT_BYTES,
     CommandTelegram,
     RobotTelegram,
     TelegramFault,
     TelegramOrder,
+    Wiring,
     pack_command,
     unpack_command,
     unpack_state,
@@ -158,7 +158,8 @@ def test_wiring_crosses_joint_four_and_turns_angles_as_the_labs_client_does() ->
         LAB.q_from_wire(angle), np.angle(turned) * [-1, -1, -1, 1], atol=1e-12
     )
     q = np.random.default_rng(0).uniform(-1.5, 1.5, (100, 4))
-    for wiring in (LAB, STRAIGHT):
+    straight = Wiring(zero=(0.0,) * 4, sense=(1,) * 4, crossed=(False,) * 4)
+    for wiring in (LAB, straight):
         for one in q:
             np.testing.assert_allclose(
                 wiring.q_from_wire(wiring.angle_to_wire(one)), one, atol=1e-12
@@ -166,7 +167,7 @@ def test_wiring_crosses_joint_four_and_turns_angles_as_the_labs_client_does() ->
             np.testing.assert_allclose(
                 wiring.speed_from_wire(wiring.speed_to_wire(one)), one, atol=1e-12
             )
-    np.testing.assert_array_equal(STRAIGHT.pressure_to_wire(muscles), muscles)
+    np.testing.assert_array_equal(straight.pressure_to_wire(muscles), muscles)
 
 
 def test_order_of_telegrams_round_the_end_of_the_counter_and_after_a_restart() -> None:

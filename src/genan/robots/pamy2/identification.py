@@ -9,10 +9,11 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Complex, Float
+from matplotlib.figure import Figure
+from rich.table import Table
 from scipy.optimize import least_squares
 
 from genan.errors import SettingError
@@ -21,15 +22,9 @@ from genan.robots.pamy2.pressures import bar_from_control, bar_from_counts
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.signals import Multisine
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from rich.table import Table
-
-
 Samples = Float[np.ndarray, " samples"]
 Frequencies = Float[np.ndarray, " lines"]  # [Hz].
 Response = Complex[np.ndarray, " lines"]
-Spectrum = tuple[Frequencies, Response]
 
 
 @dataclass(frozen=True)
@@ -58,14 +53,14 @@ class TransferFunction:
         return resonance * np.exp(-2.0 * np.pi * s * self.delay)
 
 
-def frequency_response(d: Samples, q: Samples, *, dt: float, period: float) -> Spectrum:
+def frequency_response(
+    d: Samples, q: Samples, *, dt: float, period: float
+) -> tuple[Frequencies, Response]:
     """Frequencies excited in d and the response Q/D there, over whole periods."""
     periods, rest = divmod(len(d), round(period / dt))
     if periods < 1 or rest:
-        raise SettingError(
-            f"A frequency response needs whole periods of {period:g} s, but the record has "
-            f"{len(d) * dt:g} s; cut it."
-        )
+        needs = f"whole periods of {period:g} s, but the record has {len(d) * dt:g} s"
+        raise SettingError(f"A frequency response needs {needs}; cut it.")
     excited, answer = (np.fft.rfft(x.reshape(periods, -1).mean(axis=0)) for x in (d, q))
     strength = np.abs(excited)
     strength[0] = 0.0
@@ -108,22 +103,17 @@ REAL = {
 
 #: Anchor pressures of 2024 [counts], joints 1 to 4: agonists, antagonists.
 ANCHOR = np.array([[20500.0, 16000.0, 13850.0, 17000.0], [20500.0, 15500.0, 13850.0, 17000.0]])
-
 #: Largest differential pressure of the excitation [counts]: swings of 15 to 40 degrees. The lab's
 #: is not published.
 AMPLITUDE = np.array([1500.0, 1000.0, 1500.0, 1500.0])
-
-TOLERANCE = 0.10
-"""The lab's one or two figures per joint: their spread is widened by this fraction at both ends."""
-
+TOLERANCE = 0.10  # The spread of the lab's figures is widened by this fraction at both ends.
+#: What is compared: scale, format in the table, format in a sentence and unit there.
 QUANTITIES = {
     "natural_frequency": (1.0, ".2f", ".2f", ""),
     "damping": (1.0, ".2f", ".2f", ""),
     "gain": (1.0, ".1f", ".2f", ""),
     "delay": (1e3, ".0f", ".0f", " ms"),
 }
-"""What is compared: scale, format in the table, format in a sentence and unit there."""
-
 DELAYS = (0.010, 0.040)  # Span of the delays in the lab's table [s].
 _PERIOD, _PERIODS = 10.0, 3  # Of the multisine [s], the first for the transient.
 _RAMP, _HOLD = 2.0, 2.0  # To the anchor pressures, and at them [s].
@@ -152,17 +142,17 @@ class Experiment:
 
     def outside(self) -> list[str]:
         """What is outside the real robot's spread, in words."""
-        where = f"joint {self.joint + 1}, 0-{self.highest:g} Hz"
+        where, model = f"joint {self.joint + 1}, 0-{self.highest:g} Hz", self.model
         if not self.resonant:
             return [
                 f"{where}: no resonance within the band (the second-order fit runs to "
-                f"{self.model.natural_frequency:.1f} Hz, damping {self.model.damping:.2g}), so "
-                "natural frequency, damping and delay cannot be read from it."
+                f"{model.natural_frequency:.1f} Hz, damping {model.damping:.2g}), so natural "
+                "frequency, damping and delay cannot be read from it."
             ]
         sentences = []
         for quantity, (scale, _, form, unit) in QUANTITIES.items():
             if not self.within(quantity):
-                numbers = abs(getattr(self.model, quantity)), *spread(self.joint, quantity)
+                numbers = abs(getattr(model, quantity)), *spread(self.joint, quantity)
                 value, low, high = (f"{scale * number:{form}}" for number in numbers)
                 name = quantity.replace("_", " ")
                 sentences.append(f"{where}: {name} {value}{unit} is not in {low} to {high}{unit}.")
@@ -179,10 +169,9 @@ class HysteresisLoop:
 
     @property
     def branches(self) -> list[tuple[Samples, Samples]]:
-        """Controls in order and their angles [rad], on the way up and on the way down."""
+        """Controls in order and their angles [rad], going up and going down."""
         rising, order = np.gradient(self.u) > 0.0, np.argsort(self.u, kind="stable")
-        ways = order[rising[order]], order[~rising[order]]
-        return [(self.u[way], self.q[way]) for way in ways]
+        return [(self.u[k], self.q[k]) for k in (order[rising[order]], order[~rising[order]])]
 
     @property
     def width(self) -> float:
@@ -245,10 +234,8 @@ class Identification:
     experiments: Sequence[Experiment]
     loops: Sequence[HysteresisLoop]
 
-    def lines(self) -> list["str | Table"]:
+    def lines(self) -> list[str | Table]:
         """The table, what it means, and what is outside the real robot's spread."""
-        from rich.table import Table
-
         columns = ("joint", "band", "frequency", "damping", "gain", "delay", "fit")
         table = Table(*columns, box=None, pad_edge=False)
         for e in sorted(self.experiments, key=lambda e: (e.joint, e.highest)):
@@ -283,10 +270,8 @@ def identify(robot: VirtualPamy2, *, seed: int = 0) -> Identification:
     return Identification(experiments(robot, seed=seed), hysteresis(robot))
 
 
-def response_figure(experiments: Sequence[Experiment]) -> "Figure":
+def response_figure(experiments: Sequence[Experiment]) -> Figure:
     """Magnitude above, phase below; dots measured, lines the model, a colour per band."""
-    from matplotlib.figure import Figure
-
     joints, bands = sorted({e.joint for e in experiments}), sorted({e.highest for e in experiments})
     figure = Figure(figsize=(9.0, 4.2), layout="constrained")
     axes = figure.subplots(2, len(joints), sharex=True, squeeze=False)
@@ -309,10 +294,8 @@ def response_figure(experiments: Sequence[Experiment]) -> "Figure":
     return figure
 
 
-def hysteresis_figure(loops: Sequence[HysteresisLoop]) -> "Figure":
+def hysteresis_figure(loops: Sequence[HysteresisLoop]) -> Figure:
     """Angle over control for a slow sweep up and down, one panel per joint."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(9.0, 2.6), layout="constrained")
     for axis, loop in zip(figure.subplots(1, len(loops), squeeze=False)[0], loops, strict=True):
         for (u, q), name, colour in zip(loop.branches, ("up", "down"), COLOURS, strict=False):

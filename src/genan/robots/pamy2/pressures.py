@@ -22,11 +22,8 @@ Numbers = Float[np.ndarray, "*shape"]
 JointRows = Float[np.ndarray, "*batch 4"]
 MuscleRows = Float[np.ndarray, "*batch 8"]
 
-BAR_PER_COUNT = 0.0002
-BAR_AT_ZERO = -1.7888
-
+BAR_PER_COUNT, BAR_AT_ZERO = 0.0002, -1.7888
 HARD_LIMITS = (0.2, 4.0)  # Pressures [bar] that the robot's controller accepts at all.
-
 MUSCLES = 8
 
 
@@ -34,16 +31,13 @@ MUSCLES = 8
 class PressureLimits:
     """What each muscle of one PAMY2 may be commanded; the lab's robots differ."""
 
-    agonist: tuple[tuple[int, int, int, int], tuple[int, int, int, int]]
-    """Lowest and highest pressure of the agonists [counts], joints 1 to 4."""
-    antagonist: tuple[tuple[int, int, int, int], tuple[int, int, int, int]]
-    """Lowest and highest pressure of the antagonists [counts], joints 1 to 4."""
+    low: tuple[int, ...]  # Lowest pressures of the eight muscles [counts].
+    high: tuple[int, ...]  # Highest pressures of the eight muscles [counts].
 
     @cached_property
     def counts(self) -> Float[np.ndarray, "2 8"]:
         """Lowest and highest [counts] of the eight muscles."""
-        pairs = np.stack([self.agonist, self.antagonist], axis=-1)
-        return pairs.reshape(2, MUSCLES).astype(float)
+        return np.array([self.low, self.high], float)
 
     @cached_property
     def bar(self) -> Float[np.ndarray, "2 8"]:
@@ -58,8 +52,8 @@ class PressureLimits:
 
 #: The lab's PAMY2 in August 2024.
 AUGUST_2024 = PressureLimits(
-    agonist=((12500, 17500, 12000, 12000), (26500, 22000, 24500, 23000)),
-    antagonist=((12500, 17800, 12000, 12000), (26500, 22000, 25000, 23000)),
+    low=(12500, 12500, 17500, 17800, 12000, 12000, 12000, 12000),
+    high=(26500, 26500, 22000, 22000, 24500, 25000, 23000, 23000),
 )
 
 

@@ -16,14 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from socket import AF_INET, SOCK_DGRAM, socket
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from genan.deployment.interface import Clock, WallClock
 from genan.errors import SettingError, check_numbers
 from genan.robots.pamy2 import wire
-from genan.robots.pamy2.pressures import HARD_LIMITS, Joints, Muscles, bar_from_control
+from genan.robots.pamy2.pressures import HARD_LIMITS, Muscles, bar_from_control
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 
 MOST_AT_ONCE = 64  # Telegrams taken in one period, so that a flood cannot hold the robot.
@@ -36,45 +36,22 @@ class ServerLog:
     def __init__(self, path: Path | None, clock: Clock) -> None:
         """Write to ``path``, replacing it; None keeps the events in memory only."""
         self.events: list[dict[str, Any]] = []  # Where they are not written to a file.
-        self.clock, self._began = clock, clock.now()
+        self.clock, self._began, self._path = clock, clock.now(), path
         try:
-            self._file = None if path is None else path.open("w", encoding="utf-8")
+            if path is not None:
+                path.write_text("", encoding="utf-8")
         except OSError as error:
-            raise SettingError(
-                f"The log {path} cannot be written ({error.strerror}); choose another."
-            ) from error
+            why = f"cannot be written ({error.strerror}); choose another"
+            raise SettingError(f"The log {path} {why}.") from error
 
     def write(self, event: str, **details: Any) -> None:
         """Note that ``event`` happens now."""
         entry = {"time": round(self.clock.now() - self._began, 6), "event": event, **details}
-        if self._file is None:
+        if self._path is None:
             self.events.append(entry)
             return
-        try:
-            self._file.write(json.dumps(entry) + "\n")
-            self._file.flush()
-        except OSError:
-            self.close()
-
-    def close(self) -> None:
-        """Nothing more will happen; a second call does nothing."""
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
-            self._file = None
-
-
-@runtime_checkable
-class Plant(Protocol):
-    """What is served: a robot that is moved on by a period at a time."""
-
-    dt: float  # Its period [s].
-
-    def read(self) -> Joints:
-        """Joint positions [rad]."""
-
-    def command_pressures(self, pressure: Muscles) -> Muscles:
-        """Move on by a period under these pressures [bar]; returns what was really sent."""
+        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
 
 
 @dataclass(frozen=True)
@@ -101,9 +78,10 @@ class UdpServer:
     """Serves one robot to one client at a time."""
 
     def __init__(
-        self, plant: Plant, rest: Muscles, port: socket, log: ServerLog, settings: ServerSettings
+        self, plant: Any, rest: Muscles, port: socket, log: ServerLog, settings: ServerSettings
     ) -> None:
-        """``rest`` [bar]: pressures at which the plant rests; ``port`` is by ``listen``."""
+        """``plant``: a ``VirtualPamy2``, or what else has ``dt``, ``read`` and
+        ``command_pressures``; ``rest`` [bar]: where it rests; ``port`` is by ``listen``."""
         self._plant, self._rest, self._settings = plant, np.clip(rest, *HARD_LIMITS), settings
         self._socket, self._log, self._clock = port, log, log.clock
         name = port.getsockname()
@@ -132,7 +110,6 @@ class UdpServer:
             gc.unfreeze()
             self._socket.close()
             self._log.write("stopped", counts=dict(self.counts))
-            self._log.close()
 
     def tick(self) -> None:
         """One period of the robot."""
@@ -239,17 +216,15 @@ class UdpServer:
 
 def listen(host: str = "127.0.0.1", port: int = 4700) -> socket:
     """A socket that listens on a UDP port; 0 picks a free one."""
-    if not 0 <= port < 65536:
-        raise SettingError(f"A port is a number from 1 to 65535, or 0 for a free one, not {port}.")
     opened = socket(AF_INET, SOCK_DGRAM)
     try:
         opened.bind((host, port))
         opened.setblocking(False)
-    except OSError as error:
+    except (OSError, OverflowError) as error:  # the latter beyond 65535
         opened.close()
         raise SettingError(
-            f"Port {port} of {host} cannot be had ({error.strerror or error}), perhaps another "
-            "'genan serve' has it; choose another with --port, or --port 0 for a free one."
+            f"Port {port} of {host} cannot be had ({error}), perhaps another 'genan serve' has it; "
+            "choose another with --port, or --port 0 for a free one."
         ) from error
     return opened
 

@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from genan.robots.pamy2.pressures import HARD_LIMITS, MUSCLES, Joints, Muscles
 
@@ -24,9 +25,7 @@ Address = tuple[str, int]  # Host and port.
 
 CONNECTED, LEAVING = 1, 0  # The connection word: stay, or let go of the robot.
 PRESSURE_CONTROL = 1  # The only control word that is used; 2 would command positions.
-
 WORD = 0xFFFFFFFF  # Counters and times go round at 32 bits.
-
 HIGHEST_ANGLE = 360.0  # No joint reports an angle beyond this [deg].
 SENSOR_RANGE = (-0.5, 10.5)
 """The pressure sensors measure 0 to 10 bar (Festo SPTW-P10R); with room for their error [bar]."""
@@ -146,10 +145,8 @@ def waiting(opened: socket.socket, most: int) -> Iterator[tuple[bytes, Address]]
         yield data, (str(sender[0]), int(sender[1]))
 
 
-RIVALS = 5
-"""This many telegrams in a row that count up from an old number are a sender that started again."""
+RIVALS = 5  # Telegrams in a row that count up from an old number: the sender started again ...
 QUIET = 0.01  # ... if nothing newer came for longer than telegrams overtake one another [s].
-
 Order = Literal["first", "next", "old", "restarted"]
 
 
@@ -222,7 +219,7 @@ class Wiring:
         return np.radians(np.array(self.sense, float))
 
     @cached_property
-    def _order(self) -> "np.ndarray[Any, np.dtype[np.intp]]":
+    def _order(self) -> Int[np.ndarray, "8"]:
         pairs = np.arange(MUSCLES).reshape(-1, 2)
         return np.where(np.array(self.crossed)[:, None], pairs[:, ::-1], pairs).ravel()
 
@@ -233,9 +230,6 @@ class Wiring:
 LAB = Wiring(
     zero=(-5.37, 2.5, -0.75, -44.5), sense=(-1, -1, -1, 1), crossed=(False, False, False, True)
 )
-
-#: Every number as genan has it.
-STRAIGHT = Wiring(zero=(0.0, 0.0, 0.0, 0.0), sense=(1, 1, 1, 1), crossed=(False,) * 4)
 
 ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
 """Angle of an encoder's count [deg], by the parts list (poles, counts to a pole); not confirmed."""

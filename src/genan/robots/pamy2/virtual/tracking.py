@@ -38,6 +38,7 @@ class TrackerModel:
     hidden_gap_time: float = 0.02  # [s]
 
 
+#: Markers on the ball of the cup. Rate and delay: the lab's recorded frames.
 VICON = TrackerModel(
     rate=300.0,  # [R]
     delay=0.00685,  # [R]
@@ -51,8 +52,8 @@ VICON = TrackerModel(
     hidden_gap_rate=10.0,  # the cup's wall stands between the ball and most of the cameras [A]
     hidden_gap_time=0.05,  # [A]
 )
-"""Markers on the ball of the cup. Rate and delay: the lab's recorded frames."""
 
+#: Four colour cameras over the table. Rate and noise: recorded balls.
 CAMERAS = TrackerModel(
     rate=179.0,  # [D]
     delay=0.005,  # [A]
@@ -65,7 +66,6 @@ CAMERAS = TrackerModel(
     gap_rate=0.4,  # [A]
     gap_time=0.02,  # [A]
 )
-"""Four colour cameras over the table. Rate and noise: recorded balls."""
 
 
 class Tracker:
