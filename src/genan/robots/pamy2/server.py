@@ -222,8 +222,9 @@ def listen(host: str = "127.0.0.1", port: int = 4700) -> socket:
         opened.setblocking(False)
     except (OSError, OverflowError) as error:  # the latter beyond 65535
         opened.close()
+        why = getattr(error, "strerror", None) or error
         raise SettingError(
-            f"Port {port} of {host} cannot be had ({error}), perhaps another 'genan serve' has it; "
+            f"Port {port} of {host} cannot be had ({why}), perhaps another 'genan serve' has it; "
             "choose another with --port, or --port 0 for a free one."
         ) from error
     return opened
