@@ -103,7 +103,7 @@ def test_stopped_it_ends_with_what_was_learnt(trained, tmp_path, caplog, monkeyp
 
 @pytest.mark.slow
 def test_an_unfinished_training_of_genans_own_is_left_alone(trained, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(SkrlTraining, "_begin", lambda self: trained[0].learner)
+    monkeypatch.setattr(SkrlPPO, "begin", lambda *_: trained[0].learner)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
     with pytest.raises(
         SettingError, match="unfinished training that skrl cannot go on with; take --trainer genan"

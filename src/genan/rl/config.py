@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from genan.errors import SettingError, check_choices, check_numbers
-from genan.tasks.registry import TaskSettings, task_entry, task_settings
+from genan.errors import check_choices, check_numbers, refuse
+from genan.tasks.registry import TrainingPreset, task_entry, task_settings
 
 ACTIVATIONS = ("leaky_relu", "elu", "tanh")
 
@@ -76,31 +76,25 @@ class PPOSettings:
             "be above 1": "kl_factor learning_rate_factor",
         }
         check_numbers(self, rules)
-        if not self.hidden or any(width < 1 for width in self.hidden):
-            raise SettingError(
-                "The networks need hidden layers of at least one neuron each, got "
-                f"{list(self.hidden)}; give sizes like 64 64."
-            )
+        got = f"at least one neuron each, got {list(self.hidden)}; give sizes like 64 64"
+        wrong = min(self.hidden, default=0) < 1
+        refuse((wrong, f"The networks need hidden layers of {got}."))
         bounded = {"init_std": ("min_std", "max_std")}
         if self.kl_mode == "adaptive":
             bounded["learning_rate"] = ("min_learning_rate", "max_learning_rate")
         for name, bounds in bounded.items():
             value, low, high = (getattr(self, one) for one in (name, *bounds))
-            if not 0.0 < low <= value <= high < math.inf:
-                raise SettingError(
-                    f"The setting {name} must lie within its bounds {low:g} and {high:g}, not at "
-                    f"{value:g}; change it, or its bounds."
-                )
+            lie = f"lie within its bounds {low:g} and {high:g}, not at {value:g}"
+            within = 0.0 < low <= value <= high < math.inf
+            refuse((not within, f"The setting {name} must {lie}; change it, or its bounds."))
 
     def minibatch_size(self, num_envs: int) -> int:
         """Samples of a minibatch with this many environments."""
         steps, parts = self.num_steps_per_env, self.num_minibatches
         size, rest = divmod(steps * num_envs, parts)
-        if size < 2 or rest:
-            raise SettingError(
-                f"{steps} steps of {num_envs} environments cannot be split into {parts} equal "
-                "minibatches of two or more samples; change one of the three numbers."
-            )
+        split = f"{steps} steps of {num_envs} environments cannot be split into {parts} equal"
+        more = "minibatches of two or more samples; change one of the three numbers"
+        refuse((size < 2 or rest, f"{split} {more}."))
         return size
 
     def settings(self) -> dict[str, Any]:
@@ -117,7 +111,6 @@ PPO_NAMES_0_1 = {
     "rate_max": "max_learning_rate", "initial_deviation": "init_std", "deviation_min": "min_std",
     "deviation_max": "max_std",
 }  # fmt: skip
-"""What genan 0.1 called the settings of PPO."""
 
 
 def convert_ppo_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,17 +146,9 @@ class TrainSettings:
         return {k: v for k, v in asdict(self).items() if k not in ("steps", "judge", "device")}
 
 
-class ChosenPreset(NamedTuple):
-    """A task's preset, as settings."""
-
-    task: TaskSettings
-    ppo: PPOSettings
-    num_envs: int  # Episodes side by side.
-    steps: int  # Policy steps, all episodes together.
-
-
-def preset(task: str, name: str | None = None, *, robot: str | None = None) -> ChosenPreset:
-    """A task's preset (left out: its first), on ``robot`` (left out: the one it is made for)."""
+def preset(task: str, name: str | None = None, *, robot: str | None = None) -> TrainingPreset:
+    """A task's preset (left out: its first) on ``robot`` (left out: the one it is made for), with
+    ``TaskSettings`` and ``PPOSettings``."""
     name = name or next(iter(task_entry(task).presets))
     found, settings = task_entry(task).preset(name), task_settings(task, robot=robot, preset=name)
-    return ChosenPreset(settings, PPOSettings(**found.ppo), found.num_envs, found.steps)
+    return found._replace(task=settings, ppo=PPOSettings(**found.ppo))

@@ -29,7 +29,7 @@ from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings
 from genan.actuator.training import rollout
 from genan.data import Trajectories
 from genan.dynamics import Dynamics, load_dynamics
-from genan.errors import ActuatorError, DataError, SettingError, check_numbers, listing
+from genan.errors import ActuatorError, DataError, check_numbers, listing, refuse
 from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.rl.config import ACTIVATIONS as PPO_ACTIVATIONS
@@ -76,17 +76,15 @@ class UanSettings:
             "be 0 or more": "smoothness_weight",
         }
         check_numbers(self, rules)
-        if self.ppo.scale_observations:
-            raise SettingError(
-                "UAN's observations are standardised by the recording; give PPO settings with "
-                "scale_observations off."
-            )
-        if self.ppo.activation not in ACTIVATIONS:
-            known = [name for name in ACTIVATIONS if name in PPO_ACTIVATIONS]
-            raise SettingError(
-                f"An actuator network cannot have the activation {self.ppo.activation!r}; give PPO "
-                f"settings with one of {listing(known)}."
-            )
+        scaled = (
+            "UAN's observations are standardised by the recording: scale_observations must be off"
+        )
+        known, used = [name for name in ACTIVATIONS if name in PPO_ACTIVATIONS], self.ppo.activation
+        other = f"An actuator network's activation cannot be {used!r}, but one of {listing(known)}"
+        refuse(
+            (self.ppo.scale_observations, f"{scaled} in the settings of PPO."),
+            (used not in ACTIVATIONS, f"{other}: change the settings of PPO."),
+        )
         self.history  # noqa: B018  (it checks itself)
 
     @property
@@ -107,6 +105,9 @@ class UanState(eqx.Module):
     q: Float[Array, "envs samples nq"]  # last sH + 1 positions, oldest first [rad or m]
     qd: Float[Array, "envs nq"]  # its velocity [rad/s or m/s]
     action: Float[Array, "envs nq"]  # the last action
+
+
+Stepped = tuple[UanState, StepOutcome]
 
 
 @final
@@ -153,9 +154,7 @@ class UanEnvironment(eqx.Module):
         features = jax.vmap(history.features)(q, u)
         return (features - self.scaling.input_mean) / self.scaling.input_std
 
-    def step(
-        self, state: UanState, action: Action, *, key: PRNGKeyArray
-    ) -> tuple[UanState, StepOutcome]:
+    def step(self, state: UanState, action: Action, *, key: PRNGKeyArray) -> Stepped:
         tau = action * self.scaling.torque_std + self.scaling.torque_mean
         q, qd = jax.vmap(self.dynamics.step)(state.q[:, -1], state.qd, tau)
         window = jnp.concatenate([state.q[:, 1:], q[:, None]], axis=1)
@@ -192,20 +191,14 @@ def find_starts(
     lengths: Indices, trajectories: Indices, history: History, horizon: int | None
 ) -> tuple[Indices, int]:
     """Rows of these trajectories with a whole history before them and an episode after them; and
-    the episode's steps.
-
-    Without a ``horizon``, an episode is as long as half of the trajectories allow (all, where they
-    are equally long).
-    """
+    the episode's steps: without a ``horizon``, as many as half of the trajectories allow."""
     first = max(history.reach, 1) + 1
     room = lengths[trajectories] - first
     steps = int(np.median(room)) if horizon is None else horizon
-    if int(room.max()) < steps:
-        raise DataError(
-            f"Episodes of {steps} steps need trajectories of at least {first + steps} samples, but "
-            f"the longest to learn from has {int(room.max()) + first}; take a shorter horizon or "
-            "longer recordings."
-        )
+    need = f"need trajectories of at least {first + steps} samples"
+    has = f"the longest to learn from has {int(room.max()) + first}"
+    short = f"Episodes of {steps} steps {need}, but {has}; take a shorter horizon"
+    refuse((room.max() < steps, f"{short} or longer recordings."), error=DataError)
     rows = usable_rows(lengths, history, rollout=steps)
     return np.concatenate([rows[k] for k in trajectories]), steps
 
@@ -252,16 +245,12 @@ def fit_uan(
         dataset.origin["path"] = [str(path) for path in paths] if len(paths) > 1 else str(paths[0])
     del trajectories, data
     layers, training = _train(selection, settings, progress)
-    record = {
-        "settings": settings.settings(),
-        "data": dataset.origin,
-        "training": {**training, "device": jax.devices()[0].platform},
-        "versions": versions(),
-    }
+    record = {"settings": settings.settings(), "data": dataset.origin, "versions": versions()}
+    record["training"] = {**training, "device": jax.devices()[0].platform}
     shape = Architecture(tuple(settings.ppo.hidden), settings.ppo.activation)
     contract = dataset.contract(robot, shape, members=1, loss=LOSS)
-    scaling, text = selection.environment.scaling, json.dumps(record, sort_keys=True)
-    ensemble = Ensemble(contract, layers, scaling, text)
+    text = json.dumps(record, sort_keys=True)
+    ensemble = Ensemble(contract, layers, dataset.scaling, text)
     if out is not None:
         save(ensemble, out)
     return ensemble
@@ -338,7 +327,7 @@ def _train(
     for update in range(1, updates + 1):
         with compiling("UAN's training program") if update == 1 else nullcontext():
             learner, report = ppo.advance(learner)
-            rewards.append(float(report.reward))
+            rewards.append(float(report["reward/mean"]))
         if update in checks:
             layers = learner.agent.networks.of(POLICY)
             distances.append([update * size, float(selection.distance(layers))])
@@ -347,6 +336,6 @@ def _train(
                 best, least = jax.tree.map(jnp.copy, layers), distances[-1][1]
         if progress is not None:
             progress(UanProgress(update * size, updates * size, rewards[-1], least))
-    done: dict[str, Any] = {"steps": updates * size, "horizon": selection.environment.horizon}
-    training = {**done, "reward": rewards, "held_out_distance": distances}
+    training: dict[str, Any] = {"reward": rewards, "held_out_distance": distances}
+    training |= {"steps": updates * size, "horizon": selection.environment.horizon}
     return jax.tree.map(lambda a: jnp.asarray(np.asarray(a))[None], best), training

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from genan.actuator.network import pick_rows
 from genan.robot import Robot
 from genan.simulation.cup_scene import CupScene, CupSettings, CupState
 from genan.simulation.simulator import ArmState
@@ -33,10 +34,7 @@ class BallBuffer(eqx.Module):
         ages = self.ages + period
         positions = jnp.concatenate([self.positions[:, 1:], measured[:, None]], axis=1)
         fresh = jnp.concatenate([ages[:, 1:], jnp.zeros_like(ages[:, :1])], axis=1)
-        return BallBuffer(
-            jnp.where(seen[:, None, None], positions, self.positions),
-            jnp.where(seen[:, None], fresh, ages),
-        )
+        return BallBuffer(*pick_rows(seen, (positions, fresh), (self.positions, ages)))
 
 
 class CupMemory(eqx.Module):
@@ -92,10 +90,8 @@ class BallInACup(Task):
         scene = jax.vmap(one)(arm, keys, mass, length)
         measured = self._measured(scene, key=noise_key)
         ages = self.period * jnp.arange(settings.buffer - 1, -1, -1, dtype=measured.dtype)
-        buffer = BallBuffer(
-            jnp.repeat(measured[:, None], settings.buffer, axis=1),
-            jnp.broadcast_to(ages, (robots, len(ages))),
-        )
+        positions = jnp.repeat(measured[:, None], settings.buffer, axis=1)
+        buffer = BallBuffer(positions, jnp.broadcast_to(ages, (robots, len(ages))))
         distance = self._distance(scene)
         return scene, CupMemory(buffer, distance, jnp.zeros_like(distance))
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from genan.errors import SettingError
+from genan.errors import refuse
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState
 from genan.tasks.bundled import ReacherSettings
@@ -20,10 +20,7 @@ Goal = Float[Array, "robots nq"]
 @final
 class Reacher(Task):
     """Goals drawn uniformly between two poses; the reward is minus the distance to the goal, at
-    every step.
-
-    The memory is the goal [robots, nq] [rad or m].
-    """
+    every step. The memory is the goal [robots, nq] [rad or m]."""
 
     settings: ReacherSettings = eqx.field(static=True)
     scene: ArmScene
@@ -34,11 +31,9 @@ class Reacher(Task):
         settings.check_sizes(robot.name, goal_lower=robot.nq)
         goals = zip(robot.joints, settings.goal_lower, settings.goal_upper, strict=True)
         for joint, low, high in goals:
-            if low < joint.lower or high > joint.upper:
-                raise SettingError(
-                    f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}, beyond its "
-                    f"limits {joint.lower:.4g} to {joint.upper:.4g}."
-                )
+            goal = f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}"
+            limits = f"beyond its limits {joint.lower:.4g} to {joint.upper:.4g}"
+            refuse((low < joint.lower or high > joint.upper, f"{goal}, {limits}."))
         return cls(settings, ArmScene.load(robot))
 
     @property

@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from genan.errors import SettingError, check_choices, check_numbers, listing, refuse
 from genan.robot.package import find_package, robot_names
@@ -133,12 +134,11 @@ def renamed_settings(record: Mapping[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(name, name): value for name, value in record.items()}
 
 
-@dataclass(frozen=True)
-class TrainingPreset:
+class TrainingPreset(NamedTuple):
     """How a task is trained; plain data."""
 
-    ppo: Mapping[str, Any] = field(default_factory=dict)  # Settings of PPO unlike its defaults.
-    task: Mapping[str, Any] = field(default_factory=dict)  # Settings of the task, the same.
+    ppo: Any = MappingProxyType({})  # Settings of PPO unlike its defaults, by name.
+    task: Any = MappingProxyType({})  # Settings of the task, the same.
     num_envs: int = 1024  # Episodes that run side by side.
     steps: int = 30_000_000  # Steps of the policy, all episodes together (not in the paper).
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from genan.actuator.network import pick_rows
-from genan.errors import SettingError
+from genan.errors import refuse
 from genan.robot import Robot
 from genan.simulation.simulator import ArmScene, ArmState, Tip
 from genan.tasks.ball import Court, recordings
@@ -76,12 +76,9 @@ class RallyScene(eqx.Module):
         arm = self.arm.step(state.arm, tau)
         racket = self._racket(arm.q)
         clock = jnp.minimum(state.clock + 1, self.balls.positions.shape[1] - 1)
-        coming = self._replayed(state.flight, clock)
-        struck, ball = strike(
-            state.ball, coming, state.racket, racket, self.dt, self.rubber, self.court
-        )
-        # The recording's last sample is held, which must not look like a ball that the racket runs
-        # into.
+        coming, swing = self._replayed(state.flight, clock), (state.racket, racket)
+        struck, ball = strike(state.ball, coming, swing, self.dt, self.rubber, self.court)
+        # The last sample is held, which must not look like a ball that the racket runs into.
         struck = struck & ~state.hit & (clock > state.clock)
         flying = step_free(state.ball, self.dt, self.air)
         ball = pick_rows(state.hit, flying, pick_rows(struck, ball, coming))
@@ -116,19 +113,15 @@ class TableTennis(Task):
     @classmethod
     def load(cls, robot: Robot, settings: TableTennisSettings) -> "TableTennis":
         """The task on ``robot``, whose end effector is a racket's middle, its normal along y."""
-        launcher = Launcher.load(settings.launcher)
+        rate = f"500 Hz (dt 0.002 s) and the robot {robot.name!r} runs at dt {robot.dt:g} s"
+        refuse((not abs(robot.dt - 0.002) < 1e-9, f"Table tennis replays balls at {rate}."))
+        launcher, duration = Launcher.load(settings.launcher), settings.duration
         if settings.recordings is None:
-            balls = launcher.sample_balls(
-                settings.balls, key=jax.random.key(settings.ball_seed), duration=settings.duration
-            )
+            key = jax.random.key(settings.ball_seed)
+            balls = launcher.sample_balls(settings.balls, key=key, duration=duration)
         else:
             recorded = recordings.load(settings.recordings)
-            balls = recordings.to_balls(recorded, launcher.filter(), duration=settings.duration)
-        if not abs(robot.dt - 0.002) < 1e-9:
-            raise SettingError(
-                f"Table tennis replays balls at 500 Hz (dt 0.002 s) and the robot {robot.name!r} "
-                f"runs at dt {robot.dt:g} s."
-            )
+            balls = recordings.to_balls(recorded, launcher.filter(), duration=duration)
         arm, tip = ArmScene.load(robot), Tip.read(robot)
         return cls(settings, RallyScene(arm, tip, balls, launcher.air))
 
@@ -153,10 +146,10 @@ class TableTennis(Task):
         """Where will a ball land that was hit in this step?"""
         just_hit = scene.hit & ~memory.hit
         court, reading = self.scene.court, self.settings.landing
-        found = jax.vmap(lambda ball: landing(ball, self.scene.air, court))(scene.ball)
-        worth = jax.vmap(lambda point: landing_reward(point, court, reading=reading))(found.point)
+        point, outcome = jax.vmap(lambda ball: landing(ball, self.scene.air, court))(scene.ball)
+        worth = jax.vmap(lambda point: landing_reward(point, court, reading=reading))(point)
         last = memory.landing, memory.outcome
-        return RallyMemory(scene.hit, just_hit, *pick_rows(just_hit, (worth, found.outcome), last))
+        return RallyMemory(scene.hit, just_hit, *pick_rows(just_hit, (worth, outcome), last))
 
     def observe(self, scene: RallyState, memory: RallyMemory) -> Float[Array, "robots 13"]:
         """The filtered ball until it is hit, the ball itself after that; racket; hit or not."""
@@ -181,8 +174,7 @@ class TableTennis(Task):
 
     def metrics(self, scene: RallyState, memory: RallyMemory) -> dict[str, PerRobot]:
         """Hit or not, and how the return ends."""
-        bad = (ReturnOutcome.SHORT, ReturnOutcome.LONG, ReturnOutcome.SIDE)
-        ends = {outcome.name.lower(): memory.outcome == outcome for outcome in bad}
+        ends = {end.name.lower(): memory.outcome == end for end in ReturnOutcome if end}
         found = {"hit_rate": memory.hit, **ends}
         return {name: value.astype(memory.landing.dtype) for name, value in found.items()}
 

@@ -2,8 +2,7 @@
 whole episodes of an agent, to look at (``record_episodes``) or to count successes (``judge``).
 
 An agent is a function of the observations and a key; its actions are what a policy's are, before
-squashing. Two of them know nothing: what a policy must beat, and the first thing to run in a new
-task.
+squashing. Two of them know nothing: the first thing to run in a new task, and what to beat.
 """
 
 import logging
@@ -22,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from genan.actuator import Ensemble
 from genan.actuator.network import Precision, pick_rows
-from genan.errors import SettingError
+from genan.errors import refuse
 from genan.jax_setup import QUICK
 from genan.robot import Robot
 from genan.simulation.divergence import Divergence
@@ -40,6 +39,7 @@ from genan.tasks.registry import TaskSettings, task_entry
 Layout = tuple[tuple[str, int], ...]  # Names and numbers of entries of parts, in order.
 PerRobot = Float[Array, " robots"]
 PerEnv = Float[Array, " envs"]
+Which = Bool[Array, " envs"]
 Observation = Float[Array, "envs observation"]
 Action = Float[Array, "envs action"]
 Agent: TypeAlias = Callable[[Observation, PRNGKeyArray], Action]
@@ -88,12 +88,10 @@ class Task(eqx.Module):
         """Where things are, for pictures: joint positions [rad or m] of a second arm for "goal", a
         position [m] for each moving body of the task's scenery, points [m] for each line, all in
         the task's frame. A "goal" that the task observes is shown without more ado."""
-        at = 0
-        for name, size in self.layout:
-            if name == "goal" and size == self.scene.nq:
-                return {"goal": self.observe(scene, memory)[:, at : at + size]}
-            at += size
-        return {}
+        if ("goal", self.scene.nq) not in self.layout:
+            return {}
+        at = sum(size for _, size in self.layout[: self.layout.index(("goal", self.scene.nq))])
+        return {"goal": self.observe(scene, memory)[:, at : at + self.scene.nq]}
 
 
 class StepOutcome(eqx.Module):
@@ -102,7 +100,7 @@ class StepOutcome(eqx.Module):
     observation: Observation  # After the step; of the next episode, where this one ended.
     reward: PerEnv
     terms: dict[str, PerEnv]  # The reward's terms by name, before their weights.
-    done: Bool[Array, " envs"]  # Where the episode ended with this step.
+    done: Which  # Where the episode ended with this step.
     success: PerEnv  # 1 where an episode ended well, else 0; no meaning while it goes on.
     metrics: dict[str, PerEnv]  # More numbers about the episodes that ended.
 
@@ -115,6 +113,9 @@ class EnvironmentState(eqx.Module):
     step: Int[Array, " envs"]  # Steps that each episode has taken.
     starts: Starts  # Settled robots to start from.
     divergence: Divergence  # The first state that led to numbers that are not finite, if any.
+
+
+Stepped = tuple[EnvironmentState, StepOutcome]
 
 
 @final
@@ -142,12 +143,10 @@ class TaskEnvironment(eqx.Module):
 
     @property
     def observation_size(self) -> int:
-        """Entries of an observation."""
         return sum(size for _, size in self.layout)
 
     @property
     def action_size(self) -> int:
-        """Entries of an action: one per control."""
         return self.simulator.nu
 
     @property
@@ -162,10 +161,8 @@ class TaskEnvironment(eqx.Module):
         return {**self.task.weights, **{n: getattr(settings, f"{n}_weight") for n in common}}
 
     def endless(self) -> "TaskEnvironment":
-        """The same environment, whose episodes start together and go on until ``begin``.
-
-        Only an episode that ran away still starts again, which its outcome calls done.
-        """
+        """The same, with episodes that start together and go on until ``begin``; only one that ran
+        away still starts again, which its outcome calls done."""
         return replace(self, horizon=_NEVER, stagger=False)
 
     def reset(self, key: PRNGKeyArray) -> EnvironmentState:
@@ -180,7 +177,7 @@ class TaskEnvironment(eqx.Module):
         return EnvironmentState(simulator, memory, step, starts, none)
 
     def begin(
-        self, state: EnvironmentState, which: Bool[Array, " envs"], *, key: PRNGKeyArray
+        self, state: EnvironmentState, which: Which, *, key: PRNGKeyArray
     ) -> EnvironmentState:
         """Begin the episodes ``which`` again; the others stay as they are."""
         fresh = (*self._begin(state.starts, key=key), jnp.zeros_like(state.step))
@@ -194,11 +191,13 @@ class TaskEnvironment(eqx.Module):
 
     def observe(self, state: EnvironmentState) -> Observation:
         """Positions, velocities, last controls, and what the task adds."""
-        return self._observe(state.simulator, state.memory)
+        scene, now = self.simulator.scene, state.simulator
+        q, qd, u = jax.vmap(scene.q)(now.scene), jax.vmap(scene.qd)(now.scene), now.u
+        if now.randomization is not None:
+            u = u + now.randomization.offset
+        return jnp.concatenate([q, qd, u, self.task.observe(now.scene, state.memory)], axis=-1)
 
-    def step(
-        self, state: EnvironmentState, action: Action, *, key: PRNGKeyArray
-    ) -> tuple[EnvironmentState, StepOutcome]:
+    def step(self, state: EnvironmentState, action: Action, *, key: PRNGKeyArray) -> Stepped:
         """One step of the policy in all episodes; those that end begin again."""
         advance_key, task_key, begin_key = jax.random.split(key, 3)
         task, settings = self.task, self.task.settings
@@ -215,7 +214,10 @@ class TaskEnvironment(eqx.Module):
             "disagreement": -disagreement,
             "limit": limit_penalty(q, lower, upper, settings.limit_margin),
         }
-        sound = self._sound((scene, memory))
+        numbers = (a for a in jax.tree.leaves((scene, memory)) if jnp.issubdtype(a, jnp.floating))
+        sound = jnp.ones(self.envs, bool)
+        for leaf in numbers:
+            sound &= jnp.all(jnp.isfinite(leaf.reshape(self.envs, -1)), axis=1)
         results = terms, task.success(scene, memory), task.metrics(scene, memory)
         terms, success, metrics = jax.tree.map(lambda a: jnp.where(sound, a, 0.0), results)
         reward = jnp.zeros_like(disagreement)
@@ -227,9 +229,8 @@ class TaskEnvironment(eqx.Module):
         simulator, memory = pick_rows(done, begun, (after, memory))
         step = jnp.where(done, 0, state.step + 1)
         divergence = state.divergence.updated(state.simulator, action, sound)
-        observation = self._observe(simulator, memory)
-        outcome = StepOutcome(observation, reward, terms, done, success, metrics)
-        return EnvironmentState(simulator, memory, step, state.starts, divergence), outcome
+        state = EnvironmentState(simulator, memory, step, state.starts, divergence)
+        return state, StepOutcome(self.observe(state), reward, terms, done, success, metrics)
 
     def _begin(self, starts: Starts, *, key: PRNGKeyArray) -> tuple[SimulatorState, Any]:
         draw_key, task_key = jax.random.split(key)
@@ -243,21 +244,6 @@ class TaskEnvironment(eqx.Module):
                 key=jax.random.fold_in(key, 1),
             )  # fmt: skip
         return self.simulator.start(scene, u, past=past, randomization=randomization), memory
-
-    def _observe(self, simulator: SimulatorState, memory: Any) -> Observation:
-        scene, u = self.simulator.scene, simulator.u
-        q, qd = jax.vmap(scene.q)(simulator.scene), jax.vmap(scene.qd)(simulator.scene)
-        if simulator.randomization is not None:
-            u = u + simulator.randomization.offset
-        return jnp.concatenate([q, qd, u, self.task.observe(simulator.scene, memory)], axis=-1)
-
-    def _sound(self, state: Any) -> Bool[Array, " envs"]:
-        """Whether every number of an episode is finite."""
-        sound = jnp.ones(self.envs, bool)
-        for leaf in jax.tree.leaves(state):
-            if jnp.issubdtype(leaf.dtype, jnp.floating):
-                sound &= jnp.all(jnp.isfinite(leaf.reshape(self.envs, -1)), axis=1)
-        return sound
 
 
 def limit_penalty(
@@ -278,29 +264,21 @@ def load_environment(
     precision: Precision = "float32",
 ) -> TaskEnvironment:
     """``envs`` episodes driven by ``ensemble``; left out, the robot is the task's own."""
-    if envs < 1:
-        raise SettingError(f"At least one environment is needed, not {envs}.")
-    if not isinstance(robot, Robot):
-        robot = Robot.load(robot or settings.robot)
+    refuse((envs < 1, f"At least one environment is needed, not {envs}."))
+    robot = robot if isinstance(robot, Robot) else Robot.load(robot or settings.robot)
     ensemble.contract.check_robot(robot)
-    if ensemble.contract.robot != robot.name:
-        logging.getLogger(__name__).warning(
-            "The actuators were recorded on %r and drive %r: they do not know another load.",
-            ensemble.contract.robot,
-            robot.name,
-        )
+    if (other := ensemble.contract.robot) != robot.name:
+        both = f"The actuators were recorded on {other!r} and drive {robot.name!r}"
+        logging.getLogger(__name__).warning("%s: they do not know another load.", both)
     settings = settings.for_robot(robot.name)
     task: Task = task_entry(settings.name).load("task").load(robot, settings)
     settings.check_sizes(robot.name, u_lower=robot.nu, q_drop=robot.nq)
     rest, lower, upper = (tuple(map(float, row)) for row in (robot.u_rest, *robot.q_range))
     starts = settings.u_lower, settings.u_upper, settings.q_drop, rest
-    bare, full = (
-        Simulator.build(ensemble, robot, scene, precision=precision)
-        for scene in (ArmScene.load(robot), task.scene)
-    )
-    settler = Settler(bare, Settling(*starts, ramped=settings.ramped))
-    horizon = settings.horizon(robot.dt)
-    return TaskEnvironment(task, full, settler, envs, horizon, lower, upper, stagger)
+    build = partial(Simulator.build, ensemble, robot, precision=precision)
+    settler = Settler(build(ArmScene.load(robot)), Settling(*starts, ramped=settings.ramped))
+    episodes = envs, settings.horizon(robot.dt), lower, upper, stagger
+    return TaskEnvironment(task, build(task.scene), settler, *episodes)
 
 
 def zero_agent(action_size: int) -> Agent:
@@ -310,9 +288,8 @@ def zero_agent(action_size: int) -> Agent:
 
 def random_agent(action_size: int) -> Agent:
     """Changes the controls at random: uniformly, up to the task's largest change."""
-    return lambda observation, key: unsquashed(
-        jax.random.uniform(key, (len(observation), action_size), observation.dtype, -1.0, 1.0)
-    )
+    draw = partial(jax.random.uniform, minval=-1.0, maxval=1.0)
+    return lambda seen, key: unsquashed(draw(key, (len(seen), action_size), seen.dtype))
 
 
 def unsquashed(action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
@@ -346,9 +323,9 @@ def record_episodes(environment: TaskEnvironment, agent: Agent, *, key: PRNGKeyA
         state, sound = carry
         act_key, step_key = jax.random.split(key)
         action = agent(endless.observe(state), act_key)
-        after, outcome = endless.step(state, action, key=step_key)
-        sound = sound & ~outcome.done
-        brought = (outcome.reward, outcome.terms, outcome.success, outcome.metrics)
+        after, now = endless.step(state, action, key=step_key)
+        sound = sound & ~now.done
+        brought = now.reward, now.terms, now.success, now.metrics
         return (after, sound), (seen(after), action, brought, sound)
 
     carry = start, jnp.ones(environment.envs, bool)
@@ -404,19 +381,20 @@ def judge(
 def _play(env: TaskEnvironment, act: Any, key: PRNGKeyArray) -> Any:
     """Faults; and of each environment the return, success and metrics."""
     reset_key, step_key = jax.random.split(key)
-    state = env.reset(reset_key)
-    shape = jax.eval_shape(lambda s: env.step(s, act(env.observe(s)), key=step_key)[1], state)
-    shapes = shape.reward, shape.success, shape.metrics
-    zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
-    def step(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
-        state, sums = carry
-        state, outcome = env.step(state, act(env.observe(state)), key=key)
+    def step(state: EnvironmentState, key: PRNGKeyArray) -> tuple[EnvironmentState, Any]:
+        state, now = env.step(state, act(env.observe(state)), key=key)
         # An episode ends with the last step; one that ran away before failed, with zeros.
-        ended = lambda a: jnp.where(outcome.done, a, 0.0)
-        brought = (outcome.reward, *jax.tree.map(ended, (outcome.success, outcome.metrics)))
-        return (state, jax.tree.map(jnp.add, sums, brought)), None
+        ended = lambda a: jnp.where(now.done, a, 0.0)
+        return state, (now.reward, *jax.tree.map(ended, (now.success, now.metrics)))
+
+    state = env.reset(reset_key)
+    zeros = jax.tree.map(jnp.zeros_like, jax.eval_shape(step, state, step_key)[1])
+
+    def summed(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
+        state, brought = step(carry[0], key)
+        return (state, jax.tree.map(jnp.add, carry[1], brought)), None
 
     keys = jax.random.split(step_key, env.horizon)
-    (state, sums), _ = jax.lax.scan(step, (state, zeros), keys)
+    (state, sums), _ = jax.lax.scan(summed, (state, zeros), keys)
     return state.divergence.count, sums

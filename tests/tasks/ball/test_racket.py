@@ -9,7 +9,7 @@ from genan.tasks.ball.flight import FlyingBall, RacketPose, Rubber, contact, str
 
 SCENE, DT = Court(), 0.002
 REACH = 0.0256  # ball's radius and half the blade
-struck = jax.jit(lambda *a: strike(*a, DT, Rubber(), SCENE))
+struck = jax.jit(lambda start, end, *swing: strike(start, end, swing, DT, Rubber(), SCENE))
 
 
 def pose(position=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)):
@@ -101,13 +101,11 @@ def test_a_moving_observer_sees_the_same_hit(drags_along, frame):
     # The lab's model leaves the racket's tangential velocity out, so only observers that move along
     # the normal agree.
     rubber, frame = Rubber(drags_along=drags_along), np.array(frame)
-    rest = strike(
-        *straight((0, 0.03, 0), (1, -4, 2)), pose(), pose((0, 0.002, 0)), DT, rubber, SCENE
-    )[1]
+    swing = pose(), pose((0, 0.002, 0))
+    rest = strike(*straight((0, 0.03, 0), (1, -4, 2)), swing, DT, rubber, SCENE)[1]
     moving = strike(
         *straight((0, 0.03, 0), np.array([1, -4, 2]) + frame),
-        pose(),
-        pose(np.array([0, 0.002, 0]) + DT * frame),
+        (pose(), pose(np.array([0, 0.002, 0]) + DT * frame)),
         DT,
         rubber,
         SCENE,
@@ -143,7 +141,7 @@ def test_nothing_passes_through_the_blade():
         def one(hit, k):
             before, after = (RacketPose(racket * DT * (k + j), jnp.eye(3)) for j in (0, 1))
             position = start + (velocity + racket) * DT * k
-            now, _ = contact(position, position + (velocity + racket) * DT, before, after, SCENE)
+            now, _ = contact(position, position + (velocity + racket) * DT, (before, after), SCENE)
             return hit | now, None
 
         return jax.lax.scan(one, jnp.zeros((), bool), jnp.arange(10))[0]

@@ -60,7 +60,6 @@ class FlyingBall(eqx.Module):
 
     @classmethod
     def without_spin(cls, position: Vectors, velocity: Vectors) -> "FlyingBall":
-        """A ball that does not turn."""
         return cls(position, velocity, jnp.zeros_like(velocity))
 
 
@@ -184,6 +183,9 @@ class RacketPose(eqx.Module):
         return jnp.sum(self.rotation * (point - self.position)[:, None], axis=0)
 
 
+Swing = tuple[RacketPose, RacketPose]  # Before and after a step.
+
+
 @dataclass(frozen=True)
 class Rubber:
     """How the ball leaves the racket (pam_mujoco)."""
@@ -203,19 +205,17 @@ class Rubber:
         return base - self.restitution * along + self.tangential * (relative - along)
 
 
-def contact(
-    start: Vector3, end: Vector3, before: RacketPose, after: RacketPose, court: Court
-) -> tuple[Truth, Scalar]:
+def contact(start: Vector3, end: Vector3, swing: Swing, court: Court) -> tuple[Truth, Scalar]:
     """Whether the ball meets the racket within a step, and at which fraction of it (0 to 1).
 
-    The ball's centre goes from ``start`` to ``end`` [m] while the racket goes from ``before`` to
-    ``after``; followed relative to the plate, neither can pass through the other between two
-    samples. They meet when the centre comes as near to the blade's middle plane as the ball's
-    radius and half the blade's thickness, with its foot within the blade's ellipse widened by half
-    the ball's radius (a ball that overlaps the rim by more than half its radius is hit). A ball
-    that slips in from the side is met, at the latest, at the middle plane.
+    The ball's centre goes from ``start`` to ``end`` [m]; followed relative to the plate, neither
+    can pass through the other between two samples. They meet when the centre comes as near to the
+    blade's middle plane as the ball's radius and half the blade's thickness, with its foot within
+    the blade's ellipse widened by half the ball's radius (a ball that overlaps the rim by more than
+    half its radius is hit). A ball that slips in from the side is met, at the latest, at the middle
+    plane.
     """
-    from_before, from_after = before.seen_from(start), after.seen_from(end)
+    from_before, from_after = swing[0].seen_from(start), swing[1].seen_from(end)
     # Heights above the middle plane, on the side it came from.
     side = jnp.where(from_before[1] < 0.0, -1.0, 1.0)
     high, low = side * from_before[1], side * from_after[1]
@@ -234,20 +234,12 @@ def contact(
 
 
 def strike(
-    start: FlyingBall,
-    end: FlyingBall,
-    before: RacketPose,
-    after: RacketPose,
-    dt: Number,
-    rubber: Rubber,
-    court: Court,
+    start: FlyingBall, end: FlyingBall, swing: Swing, dt: Number, rubber: Rubber, court: Court
 ) -> tuple[Truth, FlyingBall]:
-    """Whether the ball is hit within a step of ``dt`` [s], and the ball at the end of it.
-
-    ``end`` is the ball at the end of the step if there were no racket: one step of flight, or of a
-    replayed recording.
-    """
-    hit, fraction = contact(start.position, end.position, before, after, court)
+    """Whether the ball is hit within a step of ``dt`` [s], and the ball at its end; ``end`` is
+    that ball if there were no racket: one step of flight, or of a replayed recording."""
+    before, after = swing
+    hit, fraction = contact(start.position, end.position, swing, court)
     between = lambda a, b: a + fraction * (b - a)
     at, velocity = between(start.position, end.position), between(start.velocity, end.velocity)
     rotation = between(before.rotation, after.rotation)
@@ -270,20 +262,10 @@ class ReturnOutcome(enum.IntEnum):
     SIDE = 3  # Beyond the net, but past the side of the table.
 
 
-class Landing(eqx.Module):
-    """End of a ball's flight."""
-
-    point: Vector3
-    """Centre of the ball where it comes down to the table's height, on the table or off it; where
-    it meets the net, the foot of the net below [m]."""
-    time: Scalar  # From now until then [s].
-    cleared: Truth  # Whether it crossed the net's plane towards the opponent, not touching the net.
-    outcome: Int[Array, ""]  # A ``ReturnOutcome``.
-
-
-def landing(ball: FlyingBall, air: AirDrag, court: Court) -> Landing:
-    """Where the ball comes down to the height of the table if it meets nothing but the net, from
-    now on: ask once it has been hit."""
+def landing(ball: FlyingBall, air: AirDrag, court: Court) -> tuple[Vector3, Int[Array, ""]]:
+    """Where the ball's centre comes down to the height of the table, on it or off it, if it meets
+    nothing but the net (then: the foot of the net below) [m]; and the ``ReturnOutcome``. From now
+    on: ask once it has been hit."""
     height, table, net = court.contact_height, court.table, court.table.centre[1]
     # Equal steps of the flight, a quarter longer than it would be without air.
     above, vz = jnp.maximum(ball.position[2] - height, 0.0), ball.velocity[2]
@@ -318,15 +300,14 @@ def landing(ball: FlyingBall, air: AirDrag, court: Court) -> Landing:
     found = jnp.where(long, ReturnOutcome.LONG, ReturnOutcome.SUCCESS)
     found = jnp.where(side, ReturnOutcome.SIDE, found)
     found = jnp.where((point[1] < net) | ~cleared, ReturnOutcome.SHORT, found)
-    return Landing(point, jnp.where(netted, passing, down), cleared, found.astype(jnp.int32))
+    return point, found.astype(jnp.int32)
 
 
 def landing_reward(point: Float[Array, "*n"], court: Court, *, reading: str = "lab") -> Scalar:
-    """Worth of a landing point (x, y, ...) [m], 1 at the target.
+    """Worth of a landing point (x, y, ...) [m] at the horizontal distance d [m] from the target.
 
     ``lab``: max(1 - (d / 2.96)^(3/4), 0), as in the lab's code. ``printed``: max(1 - 2.96 d^(3/4),
-    0), as the paper prints it, zero from 0.235 m on. d [m] is the horizontal distance from the
-    target.
+    0), as the paper prints it, zero from 0.235 m on.
     """
     squared = (point[0] - court.target[0]) ** 2 + (point[1] - court.target[1]) ** 2
     distance = jnp.sqrt(squared + 1e-12)
