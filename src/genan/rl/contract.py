@@ -20,10 +20,12 @@ from genan.actuator.history import frozen
 from genan.data import Channels
 from genan.errors import GenanError, SettingError, check_choices, check_numbers, listing, refuse
 from genan.files import ArtifactFormat
+from genan.rl import numpy_policy
 from genan.rl.config import ACTIVATIONS, convert_ppo_settings
+from genan.rl.numpy_policy import FORMAT, NAMES_0_1, VERSIONS
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
-from genan.tasks.registry import RENAMED, renamed_settings
+from genan.tasks.registry import renamed_settings
 
 TOLERANCE = 1e-6  # Part by which two periods, scales or bounds may differ and be the same.
 
@@ -32,15 +34,15 @@ class PolicyError(GenanError):
     """A policy is missing, damaged, or does not belong to this task, robot or rate."""
 
 
-WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
+WEIGHTS, CONTRACT = numpy_policy.WEIGHTS, numpy_policy.CONTRACT
 KIND = ArtifactFormat(
-    format="genan policy", version=2, oldest=1, weights=WEIGHTS, contract=CONTRACT,
+    format=FORMAT, version=VERSIONS[-1], oldest=VERSIONS[0], weights=WEIGHTS, contract=CONTRACT,
     error=PolicyError, none="There is no policy", origin="the --out of 'genan train'",
     again="train again", others=(("actuator.json", "actuators"),),
     unfinished="The training in it is unfinished: run it to its end first.",
 )  # fmt: skip
-_NAMES_0_1 = {**RENAMED, "envs": "num_envs", "learning/deviation": "learning/std"}
-"""What genan 0.1 (version 1 of the format) called entries of the contract and of the record."""
+_NAMES_0_1 = {**NAMES_0_1, "envs": "num_envs", "learning/deviation": "learning/std"}
+"""What genan 0.1 (version 1 of the format) called entries of contract and record, and arrays."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ class PolicyContract:
         """The contract that ``settings`` describes, in the names of any version of the format; a
         missing or misplaced entry is refused by name."""
         try:
-            found = frozen({**_renamed(settings), **settings["network"], **settings["scale"]})
+            found = frozen({**renamed(settings), **settings["network"], **settings["scale"]})
             found["layout"] = tuple(ObservationPart(**part) for part in found["observation"])
             constants = renamed_settings(found["constants"])
             found["constants_json"] = json.dumps(constants, sort_keys=True)
@@ -215,16 +217,15 @@ def parse_contract(settings: Mapping[str, Any]) -> tuple[PolicyContract, dict[st
     """Contract and record in a ``policy.json`` of any version, under present names."""
     contract, record = PolicyContract.from_settings(settings["contract"]), settings["record"]
     if settings["version"] == 1:
-        record = _renamed(record)
-        record["ppo"] = convert_ppo_settings(record.get("ppo") or record.get("settings", {}))
-        record.pop("settings", None)
-        size = record.get("num_envs", 0) * record["ppo"].get("num_steps_per_env", 0)
-        record["curve"] = [
-            {**_renamed(point), "steps": point["update"] * size}
-            for point in record.get("curve", ())
-        ]
+        record = renamed(record)
+        old = record.pop("settings", {})
+        record["ppo"] = convert_ppo_settings(record.get("ppo") or old)
+        size, curve = record.get("num_envs", 0), record.get("curve", ())
+        size *= record["ppo"].get("num_steps_per_env", 0)
+        record["curve"] = [renamed(point) | {"steps": point["update"] * size} for point in curve]
     return contract, record
 
 
-def _renamed(entries: Mapping[str, Any]) -> dict[str, Any]:
+def renamed(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of any version of the format under their present names."""
     return {_NAMES_0_1.get(name, name): value for name, value in entries.items()}

@@ -4,6 +4,7 @@ An export is written under a temporary name, run on a set of observations, and g
 only when it gives the same actions as the policy that it was made from.
 """
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from safetensors.numpy import save as tensor_bytes
 
+from genan.errors import refuse
 from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
 from genan.rl import numpy_policy
 from genan.rl.contract import CONTRACT, KIND, WEIGHTS, PolicyContract, PolicyError
@@ -49,14 +51,8 @@ def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path
     The input is ``observation`` [batch, n], float32, as the contract's layout says and not
     standardised; the output ``action`` [batch, nu] is to be added to the controls at each period of
     the robot until the policy's next step. Scale and squashing are inside. The metadata has the
-    whole contract and record as JSON text under ``genan``, and ``task``, ``dt``,
-    ``action_repeat``, ``rate``, ``joints``, ``controls`` and ``observation`` to be read at a
-    glance.
-
-    Args:
-        policy: the policy.
-        path: file to write.
-        opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
+    whole contract and record as JSON text under ``genan``, and its main entries to be read at a
+    glance. ``opset``: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
     check = lambda file: _accept("ONNX", policy, difference_onnx(policy, file))
     return place_file(Path(path), _model(policy, opset), check)
@@ -87,23 +83,18 @@ def difference(policy: Policy, run: Run) -> float:
     """Largest difference between ``run`` and the policy in JAX, as a fraction of the largest
     action, for the observations of ``probes``, all at once and one alone."""
     x = probes(policy)
-    expected = np.asarray(policy(jnp.asarray(x)))
-    found = [0.0]
-    for part in (slice(None), slice(0, 1)):
-        came = run(x[part])
-        if came.shape != expected[part].shape or came.dtype != np.float32:
-            return float("inf")
-        found.append(float(np.max(np.abs(came - expected[part])) / policy.contract.action_scale))
-    return float(np.max(found))  # NaN, if there is one
+    expected, whole, one = np.asarray(policy(jnp.asarray(x))), run(x), run(x[:1])
+    if (whole.shape, one.shape) != (expected.shape, expected[:1].shape):
+        return math.inf
+    away = np.abs(np.concatenate([whole, one]) - np.concatenate([expected, expected[:1]]))
+    # The maximum is NaN, if there is one.
+    return float(away.max() / policy.contract.action_scale) if away.dtype == "f4" else math.inf
 
 
 def allowed(policy: Policy) -> float:
     """Largest difference that can be rounding: ``TOLERANCE``, times the mean size of the outputs
-    before the squashing where that is above 1.
-
-    float32 rounds them in proportion to the numbers that they are sums of, and the slope of the
-    squashing is at most 1.
-    """
+    before the squashing where that is above 1: float32 rounds them in proportion to the numbers
+    that they are sums of, and the slope of the squashing is at most 1."""
     return TOLERANCE * max(1.0, float(jnp.mean(jnp.abs(policy.mean(probes(policy))))))
 
 
@@ -118,12 +109,10 @@ def probes(policy: Policy) -> Float[np.ndarray, "n observation"]:
 
 
 def _accept(kind: str, policy: Policy, found: float) -> None:
-    if not found <= (limit := allowed(policy)):
-        raise PolicyError(
-            f"The {kind} export does not give the policy's actions: they differ by up to "
-            f"{found:.1e} of the largest action and at most {limit:.0e} is allowed, so it was not "
-            "kept; please report this."
-        )
+    limit = allowed(policy)
+    far = f"by up to {found:.1e} of the largest action and at most {limit:.0e} is allowed"
+    words = f"The {kind} export does not give the policy's actions: they differ {far}"
+    refuse((not found <= limit, f"{words}, so it was not kept; report this."), error=PolicyError)
 
 
 def _model(policy: Policy, opset: int) -> bytes:

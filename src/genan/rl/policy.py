@@ -35,13 +35,13 @@ from genan.rl.contract import (
     PolicyError,
     find_policy,
     parse_contract,
+    renamed,
 )
 from genan.rl.ppo import ACTIVATION_FUNCTIONS, CLIP, EPSILON, POLICY, AgentState
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
 from genan.tasks.task import TaskEnvironment
 
-_NAMES_0_1 = {"scale.deviation": "scale.std", "log_deviation": "log_std"}  # Of genan 0.1.
 Observations = Float[Array | np.ndarray, "*batch observation"]
 Actions = Float[Array, "*batch action"]
 
@@ -99,13 +99,12 @@ class Policy(eqx.Module):
         """Read a policy and check it: format, checksums, shapes, finite numbers.
 
         Args:
-            folder: the --out of ``genan train``, or the name of a bundled policy (TASK, or
-                ROBOT/TASK).
+            folder: the --out of ``genan train``, or a bundled policy's name (TASK, or ROBOT/TASK).
         """
         folder = find_policy(folder)
         settings, arrays = KIND.read(folder)
         contract, record = parse_contract(settings)
-        arrays = {_NAMES_0_1.get(name, name): array for name, array in arrays.items()}
+        arrays = renamed(arrays)
         KIND.check_arrays(arrays, contract.shapes, where=str(folder / WEIGHTS))
         *flat, mean, std, log_std = (jnp.asarray(arrays[name]) for name in contract.shapes)
         layers = tuple(map(Layer, flat[::2], flat[1::2]))

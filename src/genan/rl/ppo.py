@@ -89,12 +89,9 @@ class RunningScaler(eqx.Module):
         return self.seen_each(x[None]).at(0)
 
     def seen_each(self, x: Float[Array, "batches samples features"]) -> "RunningScaler":
-        """After each of these batches, one after the other: all arrays get a leading axis.
-
-        Chan's formula for adding a batch, with sums over the batches before in place of a loop. The
-        batch's variance is the unbiased one although it is weighted by its number of samples, as in
-        skrl.
-        """
+        """After each of these batches, one after the other: all arrays get a leading axis. Chan's
+        formula, with sums over the batches before in place of a loop; a batch's variance is the
+        unbiased one although it is weighted by its number of samples, as in skrl."""
         batches, samples, _ = x.shape
         if not self.active:
             return jax.tree.map(lambda a: jnp.repeat(a[None], batches, 0), self)
@@ -124,11 +121,8 @@ class RunningScaler(eqx.Module):
 
 
 class Networks(eqx.Module):
-    """Policy and value network; every array of ``layers`` has a leading axis of the two.
-
-    The last layer has as many outputs as there are actions in both, of which the value network uses
-    the first.
-    """
+    """Policy and value network; every array of ``layers`` has a leading axis of the two. The value
+    network, too, has as many outputs as there are actions, and uses the first."""
 
     layers: tuple[Layer, ...]
     log_std: Float[Array, " action"]  # of the policy's actions, before it is held within its bounds
@@ -138,10 +132,8 @@ class Networks(eqx.Module):
         """Flax's start, as in skrl's examples: weights of variance 1 / fan-in, no bias."""
         inputs, actions = sizes
         shapes = list(pairwise((inputs, *settings.hidden, actions)))
-        normal, keys = (
-            jax.nn.initializers.lecun_normal(batch_axis=0),
-            jax.random.split(key, len(shapes)),
-        )
+        keys = jax.random.split(key, len(shapes))
+        normal = jax.nn.initializers.lecun_normal(batch_axis=0)
         weights = [normal(k, (2, *shape)) for k, shape in zip(keys, shapes, strict=True)]
         last = weights[-1].at[POLICY].multiply(settings.output_gain).at[VALUE, :, 1:].set(0.0)
         layers = (Layer(w, jnp.zeros((2, w.shape[-1]))) for w in (*weights[:-1], last))
@@ -172,11 +164,9 @@ class Networks(eqx.Module):
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _product(x: Array, weight: Array, precision: str) -> Array:
-    """Product x W of two networks, whose derivative by W is summed over parts of the samples.
-
-    That derivative is a small matrix summed over thousands of samples: in one product a GPU would
-    leave nearly all of its processors idle, and a CPU its caches cold.
-    """
+    """Product x W of two networks, whose derivative by W, a small matrix summed over thousands of
+    samples, is summed over parts: in one product a GPU would leave nearly all of its processors
+    idle, and a CPU its caches cold."""
     return jnp.matmul(x, weight, precision=precision)
 
 

@@ -20,7 +20,7 @@ import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.actuator.network import Layer
-from genan.errors import SettingError
+from genan.errors import SettingError, refuse
 from genan.files import CHECKPOINT
 from genan.jax_setup import QUICK
 from genan.rl import ppo
@@ -48,9 +48,7 @@ except ImportError as error:
     ) from None
 
 VERSION = version("skrl")
-UNROLLED = 256
-"""Steps of each environment in an update beyond which skrl takes minutes to compile: it unrolls the
-advantages step by step (512 steps: 389 s on 2 cores)."""
+UNROLLED = 256  # Steps in an update beyond which skrl takes minutes to compile (512: 389 s).
 
 _log = logging.getLogger(__name__)
 
@@ -61,12 +59,10 @@ class SkrlEnvironment(Wrapper):
     """All episodes of an environment, for any of skrl's trainers and agents on JAX.
 
     Episodes start again by themselves, so ``reset`` begins them once and from then on gives what is
-    observed now. An episode's end is reported as its termination. The environment squashes actions,
-    so skrl need not clip them.
+    observed now. An episode's end is reported as its termination. The environment squashes actions.
     """
 
-    device = num_envs = observation_space = action_space = None  # Of each environment's own.
-    state_space = None  # What a value network could see beyond the observation: nothing.
+    device = num_envs = observation_space = action_space = state_space = None
     rollout: ppo.RolloutState | None  # the episodes; None before the first reset
     key: PRNGKeyArray  # what the next step draws from
     done: Bool[Array, " envs"]  # which episodes ended at the last step
@@ -110,19 +106,14 @@ class SkrlEnvironment(Wrapper):
         steps, self._brought = jax.device_get(self._brought), []
         return jax.tree.map(lambda *each: jnp.asarray(np.stack(each)), *steps)
 
-    def state(self) -> None:
-        """Nothing beyond the observation."""
+    def state(self, *_: Any, **__: Any) -> None:
+        """Nothing beyond the observation; nothing to draw or to give back."""
 
-    def render(self, *args: Any, **options: Any) -> None:
-        """No pictures: see ``genan play``."""
-
-    def close(self) -> None:
-        """Nothing to give back."""
+    render = close = state
 
 
 def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
-    """Policy and value network of the shape that ``settings`` say; ``spaces`` are skrl's spaces and
-    device."""
+    """Policy and value network, as ``settings`` say; ``spaces`` are skrl's spaces and device."""
     # Classes in a function: Flax copies a model by its fields and would not know of the settings.
     activation = ppo.ACTIVATION_FUNCTIONS[settings.activation]
     precision = ppo.PRECISION_NAMES[settings.precision]
@@ -228,21 +219,17 @@ class SkrlMemory(RandomMemory):
 
 
 class SkrlPPO:
-    """A policy that learns in ``env`` by skrl's agent, memory and trainer; used as ``PPO`` is.
-
-    ``LearnerState`` says what the agent has learnt; the agent itself keeps the state of its
-    optimisers, so that a learner can only be followed by the next one.
-    """
+    """A policy that learns in ``env`` by skrl's agent, memory and trainer; used as ``PPO`` is. The
+    agent keeps the state of its optimisers: a learner can only be followed by the next one."""
 
     def __init__(self, env: ppo.Environment, settings: PPOSettings) -> None:
         steps = settings.num_steps_per_env
-        if not VERSION.startswith("2."):
-            raise SettingError(f"The trainer needs skrl 2, not {VERSION}; install 'genan[skrl]'.")
+        other = f"The trainer needs skrl 2, not {VERSION}; install 'genan[skrl]'."
+        refuse((not VERSION.startswith("2."), other))
         if steps > UNROLLED:
-            _log.warning(
-                f"skrl unrolls the advantages of {steps} steps when it compiles, which takes "
-                f"minutes; lower --ppo.num-steps-per-env to {UNROLLED}, or take --trainer genan"
-            )
+            lower = f"lower --ppo.num-steps-per-env to {UNROLLED}, or take --trainer genan"
+            words = f"skrl unrolls the advantages of {steps} steps, which takes minutes to compile"
+            _log.warning(f"{words}; {lower}")
         self.env, self.settings = env, settings
         self._ours = ppo.PPO(env, settings)
         self.steps_per_update = self._ours.steps_per_update
@@ -311,9 +298,8 @@ class SkrlPPO:
 
 
 def _scaler(theirs: Any, before: ppo.RunningScaler) -> ppo.RunningScaler:
-    if not before.active:
-        return before
-    return ppo.RunningScaler(theirs.running_mean, theirs.running_variance, theirs.current_count[0])
+    seen = lambda it: (it.running_mean, it.running_variance, it.current_count[0])
+    return ppo.RunningScaler(*seen(theirs)) if before.active else before
 
 
 class SkrlTraining(PolicyTraining):
@@ -325,10 +311,8 @@ class SkrlTraining(PolicyTraining):
         """A stopped training ends with its policy judged and saved."""
         if not self.steps:
             return super()._stopped()
-        _log.warning(
-            f"stopped after {self.steps:,} steps: a training by skrl cannot go on later, so the "
-            "policy is kept and judged as it is"
-        )
+        words = "a training by skrl cannot go on later, so the policy is kept and judged as it is"
+        _log.warning(f"stopped after {self.steps:,} steps: {words}")
         return self._finish()
 
     def policy(self, judgement: Judgement | None = None) -> Policy:
@@ -337,11 +321,9 @@ class SkrlTraining(PolicyTraining):
 
     def _resume(self, out: Path) -> None:
         """Nothing to take up; an unfinished training of genan's own is left alone."""
-        if (out / CHECKPOINT).exists():
-            raise SettingError(
-                f"{out} holds an unfinished training that skrl cannot go on with; take --trainer "
-                "genan, give another --out, or --overwrite to start again."
-            )
+        other = "take --trainer genan, give another --out, or --overwrite to start again"
+        words = f"{out} holds an unfinished training that skrl cannot go on with; {other}."
+        refuse(((out / CHECKPOINT).exists(), words))
         out.mkdir(parents=True, exist_ok=True)
 
     def _save(self) -> None:

@@ -71,10 +71,9 @@ class TrainingResult:
 
         figure = Figure(figsize=(7.0, 5.0), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True)
-        for axes, name in ((upper, "episode/success"), (lower, "episode/return")):
+        for axes, name, unit in ((upper, "episode/success", 100.0), (lower, "episode/return", 1.0)):
             points = [(point["steps"], point[name]) for point in self.curve if name in point]
-            x, y = np.array(points).reshape(-1, 2).T
-            axes.plot(x / 1e6, 100.0 * y if axes is upper else y)
+            axes.plot(*np.array(points).reshape(-1, 2).T * [[1e-6], [unit]])
         upper.set_ylabel("success [%]")
         lower.set(xlabel="policy steps [million]", ylabel="return")
         return figure
@@ -237,14 +236,9 @@ class PolicyTraining:
 
     def policy(self, judgement: Judgement | None = None) -> Policy:
         """The policy as it is now."""
-        record = {
-            "steps": self.steps,
-            "seed": self.settings.seed,
-            "num_envs": self.settings.num_envs,
-            "actuators": self.ensemble.record.get("data", {}),
-            "curve": self._curve(points=100),
-            "faults": self.faults,
-        }
+        record = {"steps": self.steps, "faults": self.faults, "curve": self._curve(points=100)}
+        record |= {name: getattr(self.settings, name) for name in ("seed", "num_envs")}
+        record["actuators"] = self.ensemble.record.get("data", {})
         if judgement is not None:
             record["judged"] = judgement.record()
         return Policy.of(self.learner.agent, self.env, self.robot, self.ppo_settings, record=record)
@@ -259,18 +253,14 @@ class PolicyTraining:
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
                 raise
-            raise SettingError(
-                f"The device ran out of memory with {self.settings.num_envs} environments and "
-                f"{self.ppo_settings.num_steps_per_env} steps of each in an update; lower "
-                "--num-envs or --ppo.num-steps-per-env."
-            ) from None
+            steps = f"{self.ppo_settings.num_steps_per_env} steps of each in an update"
+            words = f"The device ran out of memory with {self.env.envs} environments and {steps}"
+            raise SettingError(f"{words}; lower --num-envs or --ppo.num-steps-per-env.") from None
         telling = [numbers[name] for name in ("loss/policy", "loss/value", "reward/mean")]
-        if not np.isfinite(telling).all():
-            kept = f"; the last checkpoint is kept in {self.out}" if self.out is not None else ""
-            raise TrainingDivergedError(
-                f"The training was stopped: its loss is not finite after {self.steps} steps{kept}; "
-                "try a lower --ppo.learning-rate."
-            )
+        kept = f"; the last checkpoint is kept in {self.out}" if self.out is not None else ""
+        words = f"The training was stopped: its loss is not finite after {self.steps} steps{kept}"
+        lower = (not np.isfinite(telling).all(), f"{words}; try a lower --ppo.learning-rate.")
+        refuse(lower, error=TrainingDivergedError)
         self.curve.append(numbers)
         divergence, robot = self.learner.rollout.state.divergence, self.robot
         if int(divergence.count) and not self.faults and self.out is not None:
@@ -297,12 +287,11 @@ class PolicyTraining:
 
     def _resume(self, out: Path) -> None:
         found = load_checkpoint(out, self.learner, identity=self.identity, work="training")
-        if found is None:
-            out.mkdir(parents=True, exist_ok=True)
-            return
-        self.learner, self.curve = found
-        self.resumed = self.steps
-        self.faults = int(self.learner.rollout.state.divergence.count)
+        out.mkdir(parents=True, exist_ok=True)
+        if found is not None:
+            self.learner, self.curve = found
+            self.resumed = self.steps
+            self.faults = int(self.learner.rollout.state.divergence.count)
 
     def _save(self) -> None:
         if self.out is not None:
@@ -331,11 +320,9 @@ class PolicyTraining:
     def _curve(self, points: int | None = None) -> list[dict[str, float | int]]:
         """The numbers of every update, or of at most ``points`` of them, rounded."""
         every = 1 if points is None else max(1, -(-len(self.curve) // points))
-        rounded = lambda numbers: {name: round(value, 6) for name, value in numbers.items()}
-        return [
-            {"update": k, "steps": k * self.ppo.steps_per_update, **rounded(self.curve[k - 1])}
-            for k in range(every, len(self.curve) + 1, every)
-        ]
+        counted = lambda k: {"update": k, "steps": k * self.ppo.steps_per_update}
+        rounded = lambda k: {name: round(value, 6) for name, value in self.curve[k - 1].items()}
+        return [counted(k) | rounded(k) for k in range(every, len(self.curve) + 1, every)]
 
 
 _refill = eqx.filter_jit(TaskEnvironment.refill, compiler_options=QUICK)
@@ -366,7 +353,5 @@ def _use_device(device: str) -> None:
         if device != "auto":
             jax.config.update("jax_default_device", jax.devices(device)[0])
     except RuntimeError:
-        raise SettingError(
-            "A GPU was asked for, but JAX finds none: install genan[gpu], check the driver with "
-            "nvidia-smi, or take --device cpu."
-        ) from None
+        none = "A GPU was asked for, but JAX finds none: install genan[gpu], check the driver with"
+        raise SettingError(f"{none} nvidia-smi, or take --device cpu.") from None

@@ -171,26 +171,22 @@ TABLE_TENNIS = TaskEntry(
     film_after=0.6,
 )
 
-Colour = tuple[float, float, float, float]
 _BOARD, _LINE, _NET = (0.08, 0.30, 0.45, 1.0), (0.95, 0.95, 0.95, 1.0), (0.85, 0.87, 0.90, 0.45)
 _METAL, _TARGET = (0.30, 0.32, 0.35, 1.0), (0.10, 0.62, 0.35, 0.30)
 
 
-def add_box(spec: Any, size: Triple, pos: Triple, colour: Colour) -> None:
-    """An upright box of half sizes ``size`` at ``pos`` [m], for the eye: nothing steps ``spec``."""
+def add_geom(body: Any, kind: str, size: Triple, pos: Triple, colour: tuple[float, ...]) -> None:
+    """A geom of half sizes ``size`` at ``pos`` [m], for the eye: nothing steps it."""
     import mujoco
 
-    box = mujoco.mjtGeom.mjGEOM_BOX
-    spec.worldbody.add_geom(type=box, size=list(size), pos=list(pos), rgba=list(colour))
+    shape = {"size": list(size), "pos": list(pos), "rgba": list(colour)}
+    body.add_geom(type=getattr(mujoco.mjtGeom, f"mjGEOM_{kind}"), **shape)
 
 
-def add_ball(spec: Any, radius: float, colour: Colour) -> None:
+def add_ball(spec: Any, radius: float, colour: tuple[float, ...]) -> None:
     """A ball of ``radius`` [m] that the marker "ball" moves."""
-    import mujoco
-
     ball = spec.worldbody.add_body(name="ball", mocap=True)
-    sphere = mujoco.mjtGeom.mjGEOM_SPHERE
-    ball.add_geom(type=sphere, size=[radius, 0.0, 0.0], rgba=list(colour))
+    add_geom(ball, "SPHERE", (radius, 0.0, 0.0), (0.0, 0.0, 0.0), colour)
 
 
 def add_wooden_ball(spec: Any) -> None:
@@ -202,28 +198,29 @@ def add_wooden_ball(spec: Any) -> None:
 
 def add_table_and_ball(spec: Any) -> None:
     """Of table tennis: table, lines, net, target and ball."""
-    import mujoco
-
     room = Court()
-    add_ball(spec, room.ball_radius, (1.0, 0.55, 0.08, 1.0))
-    table = room.table
-    x, y, z = table.centre
+    table, (x, y, z), (tx, ty, _) = room.table, room.table.centre, room.target
     width, length, thick, line = table.half_width, table.half_length, 0.0125, 0.01
-    leg, net = 0.5 * (z - 2.0 * thick), 0.5 * table.net_height
-    add_box(spec, (width, length, thick), (x, y, z - thick), _BOARD)
+    leg, net, wide = 0.5 * (z - 2.0 * thick), 0.5 * table.net_height, table.net_half_width
+    boxes = [((width, length, thick), (x, y, z - thick), _BOARD)]
     for side in (-1.0, 1.0):
-        add_box(spec, (line, length, 0.0006), (x + side * (width - line), y, z), _LINE)
-        add_box(spec, (width, line, 0.0006), (x, y + side * (length - line), z), _LINE)
+        boxes += [
+            ((line, length, 0.0006), (x + side * (width - line), y, z), _LINE),
+            ((width, line, 0.0006), (x, y + side * (length - line), z), _LINE),
+        ]
         for end in (-1.0, 1.0):
             at = (x + 0.85 * side * width, y + 0.8 * end * length, leg)
-            add_box(spec, (0.025, 0.025, leg), at, _METAL)
-        at = (x + side * table.net_half_width, y, z + net - 0.01)
-        add_box(spec, (0.012, 0.012, net + 0.01), at, _METAL)
-    add_box(spec, (0.2 * line, length, 0.0006), (x, y, z), _LINE)
-    add_box(spec, (table.net_half_width, 0.001, net - 0.008), (x, y, z + net - 0.008), _NET)
-    add_box(spec, (table.net_half_width, 0.002, 0.008), (x, y, z + 2.0 * net - 0.008), _LINE)
-    spot, (tx, ty, _) = mujoco.mjtGeom.mjGEOM_CYLINDER, room.target
-    spec.worldbody.add_geom(type=spot, size=[0.1, 0.0015, 0.0], pos=[tx, ty, z], rgba=list(_TARGET))
+            boxes.append(((0.025, 0.025, leg), at, _METAL))
+        boxes.append(((0.012, 0.012, net + 0.01), (x + side * wide, y, z + net - 0.01), _METAL))
+    boxes += [
+        ((0.2 * line, length, 0.0006), (x, y, z), _LINE),
+        ((wide, 0.001, net - 0.008), (x, y, z + net - 0.008), _NET),
+        ((wide, 0.002, 0.008), (x, y, z + 2.0 * net - 0.008), _LINE),
+    ]
+    add_ball(spec, room.ball_radius, (1.0, 0.55, 0.08, 1.0))
+    for box in boxes:
+        add_geom(spec.worldbody, "BOX", *box)
+    add_geom(spec.worldbody, "CYLINDER", (0.1, 0.0015, 0.0), (tx, ty, z), _TARGET)
 
 
 def sagging(

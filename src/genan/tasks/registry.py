@@ -12,10 +12,10 @@ Settings that depend on the robot (ranges of controls and goals) have no default
 from ``RobotPackage.tasks[task name]`` of the robot's package, or from flags.
 """
 
-import importlib
 import json
 import math
 import operator
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import entry_points
@@ -234,10 +234,7 @@ def robot_task_settings(robot: str, task: str) -> Mapping[str, Any]:
 
 def imported(where: Any) -> Any:
     """What is at "module:attribute", or ``where`` itself if it is no such text."""
-    if not isinstance(where, str):
-        return where
-    module, _, attribute = where.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return pkgutil.resolve_name(where) if isinstance(where, str) else where
     except (ImportError, AttributeError) as error:
         raise SettingError(f"{where} cannot be loaded: {error}; reinstall its package.") from error
