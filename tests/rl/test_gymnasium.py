@@ -160,7 +160,7 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingError, match="SameStep or NextStep"):
         make_vec(2, autoreset_mode="Disabled")
     with pytest.raises(SettingError, match="one robot, not 2"):
-        GenanEnv(envs.environment)
+        GenanEnv(envs)
     with pytest.raises(SettingError, match="'ball-in-a-cup', not of 'reacher'"):
         make(settings=BallInACupSettings())
     monkeypatch.setitem(sys.modules, "gymnasium", None)

@@ -13,11 +13,9 @@ ACTIVATIONS = ("leaky_relu", "elu", "tanh")
 
 @dataclass(frozen=True)
 class PPOSettings:
-    """How a policy learns; what is not said otherwise means what it means in skrl 2.1.1.
-
-    The defaults learn quickly: a higher, steered learning rate, fewer and larger minibatches, less
-    initial noise and no entropy bonus, compared with the paper.
-    """
+    """How a policy learns; what is not said otherwise means what it means in skrl 2.1.1. The
+    defaults learn quickly: a higher, steered learning rate, fewer and larger minibatches, less
+    initial noise and no entropy bonus, compared with the paper."""
 
     gamma: float = 0.98  # Discount: weight of a reward one step later.
     gae_lambda: float = 0.95  # Of the advantages: 0 trusts the value network, 1 the rewards.

@@ -25,7 +25,7 @@ from genan.rl.config import ACTIVATIONS, convert_ppo_settings
 from genan.rl.numpy_policy import FORMAT, NAMES_0_1, VERSIONS
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
-from genan.tasks.registry import renamed_settings
+from genan.tasks.registry import TaskSettings, renamed_settings
 
 TOLERANCE = 1e-6  # Part by which two periods, scales or bounds may differ and be the same.
 
@@ -132,6 +132,23 @@ class PolicyContract:
         size = (self.observations,)
         return {**found, "scale.mean": size, "scale.std": size, "log_std": (self.nu,)}
 
+    def check_task(self, task: TaskSettings, given: str) -> None:
+        """Refuse, by name, another task, action scale or observation than ``words`` says."""
+        trained, largest, has = "The policy was trained", self.action_scale, task.action_scale
+        other, flag = f"{trained} for the task {self.task!r}", f"--task.action-scale {largest:g}"
+        order = f"{self.words} in this order and the environment gives {given}"
+        scale = f"up to {largest:g} in a period and the environment has {has:g}"
+        scaled = math.isclose(largest, has, rel_tol=TOLERANCE)
+        refuse(
+            (self.task != task.name, f"{other}, not for {task.name!r}."),
+            (
+                self.words != given,
+                f"{trained} on observations of {order}; use a policy trained in it.",
+            ),
+            (not scaled, f"{trained} to change a control by {scale}; give {flag}."),
+            error=PolicyError,
+        )
+
     def check_robot(self, robot: Robot) -> None:
         """Refuse, by name, a robot with other joints, controls, units, ranges or rate."""
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
@@ -182,7 +199,7 @@ class PolicyContract:
         """The contract that ``settings`` describes, in the names of any version of the format; a
         missing or misplaced entry is refused by name."""
         try:
-            found = frozen({**renamed(settings), **settings["network"], **settings["scale"]})
+            found = frozen({**_renamed(settings), **settings["network"], **settings["scale"]})
             found["layout"] = tuple(ObservationPart(**part) for part in found["observation"])
             constants = renamed_settings(found["constants"])
             found["constants_json"] = json.dumps(constants, sort_keys=True)
@@ -194,38 +211,44 @@ class PolicyContract:
             ) from None
 
 
-def find_policy(folder: Path | str) -> Path:
-    """``folder``, or the folder of the bundled policy of that name (TASK, or ROBOT/TASK)."""
+def read_policy(folder: Path | str) -> tuple[PolicyContract, Any, dict[str, np.ndarray]]:
+    """Contract, record and arrays of the policy in ``folder`` (or the bundled one of that name,
+    TASK or ROBOT/TASK), everything checked."""
+    folder = _find(folder)
+    settings, arrays = KIND.read(folder)
+    (contract, record), arrays = _parse(settings), _renamed(arrays)
+    KIND.check_arrays(arrays, contract.shapes, where=str(folder / WEIGHTS))
+    return contract, record, arrays
+
+
+def read_contract(folder: Path | str) -> tuple[PolicyContract, dict[str, Any]]:
+    """Contract and record of the policy in ``folder`` (or the bundled one of that name), checked
+    against their seal; the weights are not read. The record says how the policy was trained
+    (``steps``, ``seed``, ``num_envs``, ``ppo``, ``versions``, and ``curve``: numbers of up to 100
+    updates, each with ``steps``) and how good it is (``judged``: ``success``, ``interval``,
+    ``episodes``)."""
+    return _parse(KIND.read_contract(_find(folder)))
+
+
+def _find(folder: Path | str) -> Path:
     if not Path(folder).exists():
         with contextlib.suppress(GenanError):
             return bundled_policy(str(folder))
     return Path(folder)
 
 
-def read_contract(folder: Path | str) -> tuple[PolicyContract, dict[str, Any]]:
-    """Contract and record of the policy in ``folder`` (or the bundled one of that name), checked
-    against their seal; the weights are not read.
-
-    The record says how the policy was trained (``steps``, ``seed``, ``num_envs``, ``ppo``,
-    ``versions``, and ``curve``: numbers of up to 100 updates, each with ``steps``) and how good it
-    is (``judged``: ``success``, ``interval``, ``episodes``).
-    """
-    return parse_contract(KIND.read_contract(find_policy(folder)))
-
-
-def parse_contract(settings: Mapping[str, Any]) -> tuple[PolicyContract, dict[str, Any]]:
+def _parse(settings: Mapping[str, Any]) -> tuple[PolicyContract, dict[str, Any]]:
     """Contract and record in a ``policy.json`` of any version, under present names."""
     contract, record = PolicyContract.from_settings(settings["contract"]), settings["record"]
     if settings["version"] == 1:
-        record = renamed(record)
+        record = _renamed(record)
         old = record.pop("settings", {})
         record["ppo"] = convert_ppo_settings(record.get("ppo") or old)
         size, curve = record.get("num_envs", 0), record.get("curve", ())
         size *= record["ppo"].get("num_steps_per_env", 0)
-        record["curve"] = [renamed(point) | {"steps": point["update"] * size} for point in curve]
+        record["curve"] = [_renamed(point) | {"steps": point["update"] * size} for point in curve]
     return contract, record
 
 
-def renamed(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries of any version of the format under their present names."""
+def _renamed(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {_NAMES_0_1.get(name, name): value for name, value in entries.items()}

@@ -46,14 +46,12 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
 
 
 def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path:
-    """Write one ONNX file, replacing one that is there. Returns ``path``.
-
-    The input is ``observation`` [batch, n], float32, as the contract's layout says and not
-    standardised; the output ``action`` [batch, nu] is to be added to the controls at each period of
-    the robot until the policy's next step. Scale and squashing are inside. The metadata has the
-    whole contract and record as JSON text under ``genan``, and its main entries to be read at a
-    glance. ``opset``: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
-    """
+    """Write one ONNX file, replacing one that is there. Returns ``path``. The input is
+    ``observation`` [batch, n], float32, as the contract's layout says and not standardised; the
+    output ``action`` [batch, nu] is to be added to the controls at each period of the robot until
+    the policy's next step. Scale and squashing are inside. The metadata has the whole contract and
+    record as JSON text under ``genan``, and its main entries to be read at a glance. ``opset``:
+    version of ONNX's operators, 13 or later; a lower one runs on older runtimes."""
     check = lambda file: _accept("ONNX", policy, difference_onnx(policy, file))
     return place_file(Path(path), _model(policy, opset), check)
 

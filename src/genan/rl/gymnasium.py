@@ -65,44 +65,36 @@ def register() -> None:
 
 def make_env(task: str, *, render_mode: str | None = None, **options: Any) -> "GenanEnv":
     """One robot in ``task``; ``render_mode`` "rgb_array" makes pictures."""
-    environment, robot = _environment(task, envs=1, **options)
-    return GenanEnv(environment, None if render_mode is None else robot)
+    made = make_vector_env(task, 1, **options)
+    robot = options.get("robot") or made.environment.task.settings.robot
+    return GenanEnv(made, None if render_mode is None else Robot.load(robot))
 
 
 def make_vector_env(
-    task: str, num_envs: int, *, autoreset_mode: Any = "SameStep", **options: Any
-) -> "GenanVectorEnv":
-    """``num_envs`` robots in ``task``."""
-    environment, _ = _environment(task, envs=num_envs, **options)
-    return GenanVectorEnv(environment, autoreset_mode=autoreset_mode)
-
-
-def _environment(
     task: str,
+    num_envs: int,
     *,
-    envs: int,
+    autoreset_mode: AutoresetMode | str = "SameStep",
     actuators: Path | str | Ensemble | None = None,
     settings: TaskSettings | None = None,
     robot: Path | str | None = None,
     pool: int = POOL,
-) -> tuple[TaskEnvironment, Robot]:
-    settings = task_settings(task) if settings is None else settings
+) -> "GenanVectorEnv":
+    """``num_envs`` robots in ``task``."""
+    settings = replace(task_settings(task) if settings is None else settings, pool=pool)
     mine = settings.name
     refuse((mine != task, f"The settings are those of {mine!r}, not of {task!r}."))
     if not isinstance(actuators, Ensemble):
         actuators = load(actuators or bundled_actuators(settings.robot))
-    machine = Robot.load(robot or settings.robot)
-    settings = replace(settings, pool=pool)
-    return load_environment(settings, actuators, envs=envs, robot=machine, stagger=False), machine
+    made = load_environment(settings, actuators, envs=num_envs, robot=robot, stagger=False)
+    return GenanVectorEnv(made, autoreset_mode=autoreset_mode)
 
 
 class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """Many robots in a task, stepped by one compiled program.
-
-    An episode that ends begins again: in the same step (``infos`` then has ``final_obs`` and
-    ``final_info``), or in the next one, as Gymnasium's modes say. ``infos["terms"]`` has the
-    reward's terms by name, before their weights.
-    """
+    """Many robots in a task, stepped by one compiled program. An episode that ends begins again: in
+    the same step (``infos`` then has ``final_obs`` and ``final_info``), or in the next one, as
+    Gymnasium's modes say. ``infos["terms"]`` has the reward's terms by name, before their
+    weights."""
 
     def __init__(
         self, environment: TaskEnvironment, *, autoreset_mode: AutoresetMode | str = "SameStep"
@@ -172,22 +164,20 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
 
 class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
-    """One robot in a task, NumPy in and out.
-
-    ``info`` has the reward's terms by name, before their weights; at the end of an episode also
-    ``success`` and the task's metrics.
-    """
+    """One robot in a task, NumPy in and out. ``info`` has the reward's terms by name, before their
+    weights; at the end of an episode also ``success`` and the task's metrics."""
 
     metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
 
-    def __init__(self, environment: TaskEnvironment, robot: Robot | None = None) -> None:
+    def __init__(self, environment: GenanVectorEnv, robot: Robot | None = None) -> None:
         """Wraps ``environment``, one of a single robot; with ``robot``, it can be rendered."""
-        one = f"GenanEnv is one robot, not {environment.envs}; use GenanVectorEnv for many."
-        refuse((environment.envs != 1, one))
-        self._all, self._robot = GenanVectorEnv(environment), robot
+        one = f"GenanEnv is one robot, not {environment.num_envs}; use GenanVectorEnv for many."
+        refuse((environment.num_envs != 1, one))
+        self._all, self._robot = environment, robot
         self._renderer: Any = None
         self.render_mode = None if robot is None else "rgb_array"
-        self.metadata = {**self.metadata, "render_fps": round(1.0 / environment.period)}
+        period = environment.environment.period
+        self.metadata = {**self.metadata, "render_fps": round(1.0 / period)}
         self.observation_space = self._all.single_observation_space
         self.action_space = self._all.single_action_space
 

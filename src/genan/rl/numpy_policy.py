@@ -62,17 +62,10 @@ def load(folder: Path | str) -> NumpyPolicy:
 class NumpyPolicy:
     """From what is observed to what is added to the controls.
 
-    Attributes:
-        contract: what it was trained for, as in ``policy.json``.
-        record: how it was trained and how good it is.
-        layout: names and numbers of entries of the observation's parts, in order.
-        nq: number of joints.
-        nu: number of controls.
-        dt: period of the robot [s].
-        action_repeat: periods of the robot to a step of the policy.
-        action_scale: largest action: change of a control in one period.
-        u_lower: lowest controls [nu].
-        u_upper: highest controls [nu].
+    ``contract`` and ``record`` are those of ``policy.json``, and from there come ``layout`` (names
+    and numbers of entries of the observation's parts, in order), ``nq``, ``nu``, ``dt`` (period of
+    the robot [s]), ``action_repeat`` (its periods to a step of the policy), ``action_scale`` (the
+    largest action: change of a control in one period), ``u_lower`` and ``u_upper`` [nu].
     """
 
     def __init__(

@@ -1,13 +1,9 @@
 """``Policy``: what was learnt. A frozen pytree: pass it through ``jit``, ``vmap`` and ``scan`` as
-it is.
-
-On disk it is a sealed folder (``genan.files``) with ``policy.safetensors`` (weights and scale) and
-``policy.json`` (the contract, how it was trained, how good it is).
-"""
+it is. On disk it is a sealed folder (``genan.files``) with ``policy.safetensors`` (weights and
+scale) and ``policy.json`` (the contract, how it was trained, how good it is)."""
 
 import hashlib
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -26,17 +22,7 @@ from genan.data import Channels
 from genan.errors import refuse
 from genan.provenance import versions
 from genan.rl.config import PPOSettings
-from genan.rl.contract import (
-    KIND,
-    TOLERANCE,
-    WEIGHTS,
-    ObservationPart,
-    PolicyContract,
-    PolicyError,
-    find_policy,
-    parse_contract,
-    renamed,
-)
+from genan.rl.contract import KIND, ObservationPart, PolicyContract, PolicyError, read_policy
 from genan.rl.ppo import ACTIVATION_FUNCTIONS, CLIP, EPSILON, POLICY, AgentState
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
@@ -101,18 +87,14 @@ class Policy(eqx.Module):
         Args:
             folder: the --out of ``genan train``, or a bundled policy's name (TASK, or ROBOT/TASK).
         """
-        folder = find_policy(folder)
-        settings, arrays = KIND.read(folder)
-        contract, record = parse_contract(settings)
-        arrays = renamed(arrays)
-        KIND.check_arrays(arrays, contract.shapes, where=str(folder / WEIGHTS))
+        contract, record, arrays = read_policy(folder)
         *flat, mean, std, log_std = (jnp.asarray(arrays[name]) for name in contract.shapes)
         layers = tuple(map(Layer, flat[::2], flat[1::2]))
         return cls(contract, layers, mean, std, log_std, _json(record))
 
     def save(self, folder: Path | str) -> Path:
         """Write the policy into ``folder``, replacing one that is there; each file appears whole or
-        not at all. Numbers that are not finite are refused: nothing could load them."""
+        not at all. Numbers that are not finite are refused."""
         arrays = self.tensors()
         KIND.check_arrays(arrays, self.contract.shapes, where="The policy")
         return KIND.write(folder, arrays, contract=self.contract.settings(), record=self.record)
@@ -171,30 +153,15 @@ class Policy(eqx.Module):
 
     def check_environment(self, env: TaskEnvironment) -> None:
         """Refuse, by name, another task, observation, action scale, rate, joints or controls."""
-        mine, theirs, trained = self.contract, env.task.settings, "The policy was trained"
-        wanted, given = mine.words, ", ".join(f"{name} {size}" for name, size in env.layout)
-        largest, has = mine.action_scale, theirs.action_scale
-        order = f"{wanted} in this order and the environment gives {given}"
-        scale = f"up to {largest:g} in a period and the environment has {has:g}"
-        refuse(
-            (
-                mine.task != theirs.name,
-                f"{trained} for the task {mine.task!r}, not for {theirs.name!r}.",
-            ),
-            (wanted != given, f"{trained} on observations of {order}; use a policy trained in it."),
-            (
-                not math.isclose(largest, has, rel_tol=TOLERANCE),
-                f"{trained} to change a control by {scale}; give --task.action-scale {largest:g}.",
-            ),
-            error=PolicyError,
-        )
+        contract, theirs = self.contract, env.task.settings
+        contract.check_task(theirs, ", ".join(f"{name} {size}" for name, size in env.layout))
         simulator, actuators = env.simulator, env.simulator.drive.ensemble.contract
         channels = Channels(
             simulator.scene.dt, actuators.joints, actuators.controls,
             np.array([simulator.u_lower, simulator.u_upper]),
             actuators.joint_units, actuators.control_units,
         )  # fmt: skip
-        mine.check_channels(channels, whose="the environment", repeat=theirs.action_repeat)
+        contract.check_channels(channels, whose="the environment", repeat=theirs.action_repeat)
 
     def was_trained_on(self, ensemble: Ensemble) -> bool:
         """Whether these are the actuators that it was trained on, to the bit."""
@@ -208,15 +175,12 @@ def actuator_fingerprint(ensemble: Ensemble) -> str:
 
 def _words(task: str, channels: Channels) -> dict[str, str]:
     """What the parts of an observation are, with their units."""
-    both = channels.joint_units, channels.control_units
-    q, u = (", ".join(dict.fromkeys(units)) for units in both)
-    qd = ", ".join(f"{unit}/s" for unit in dict.fromkeys(channels.joint_units))
-    return {
-        "q": f"joint positions [{q}]",
-        "qd": f"joint velocities [{qd}]",
-        "u": f"controls that were commanded last [{u}]",
-        **{name: w.replace("{q}", q) for name, w in task_entry(task).observation.items()},
-    }
+    joints, controls = map(dict.fromkeys, (channels.joint_units, channels.control_units))
+    q, u = ", ".join(joints), ", ".join(controls)
+    qd = ", ".join(f"{unit}/s" for unit in joints)
+    found = {"q": f"joint positions [{q}]", "qd": f"joint velocities [{qd}]"}
+    found["u"] = f"controls that were commanded last [{u}]"
+    return found | {n: w.replace("{q}", q) for n, w in task_entry(task).observation.items()}
 
 
 def _json(record: dict[str, Any]) -> str:

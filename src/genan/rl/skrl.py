@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray
 
 from genan.actuator.network import Layer
 from genan.errors import SettingError, refuse
@@ -56,11 +56,9 @@ Parameters = dict[str, Any]  # A model's, as Flax keeps them.
 
 
 class SkrlEnvironment(Wrapper):
-    """All episodes of an environment, for any of skrl's trainers and agents on JAX.
-
-    Episodes start again by themselves, so ``reset`` begins them once and from then on gives what is
-    observed now. An episode's end is reported as its termination. The environment squashes actions.
-    """
+    """All episodes of an environment, for any of skrl's trainers and agents on JAX. Episodes start
+    again by themselves, so ``reset`` begins them once and from then on gives what is observed now.
+    An episode's end is reported as its termination. The environment squashes actions."""
 
     device = num_envs = observation_space = action_space = state_space = None
     rollout: ppo.RolloutState | None  # the episodes; None before the first reset
@@ -205,22 +203,11 @@ def configuration(settings: PPOSettings, *, observations: int, device: Any) -> P
     return cfg
 
 
-class SkrlMemory(RandomMemory):
-    """skrl's memory with minibatches from a generator of its own, or in the order of recording."""
-
-    generator: np.random.Generator | None = None  # None: in the order of recording
-
-    def sample(self, names: list[str], *, batch_size: int, mini_batches: int = 1, **_: Any) -> Any:
-        """All samples once, in minibatches."""
-        if self.generator is None:
-            return self.sample_all(names, mini_batches=mini_batches)
-        order = self.generator.permutation(batch_size)
-        return self.sample_by_index(names, indexes=order, mini_batches=mini_batches)
-
-
 class SkrlPPO:
     """A policy that learns in ``env`` by skrl's agent, memory and trainer; used as ``PPO`` is. The
     agent keeps the state of its optimisers: a learner can only be followed by the next one."""
+
+    agent: Any  # skrl's
 
     def __init__(self, env: ppo.Environment, settings: PPOSettings) -> None:
         steps = settings.num_steps_per_env
@@ -250,10 +237,22 @@ class SkrlPPO:
         names = ("observation_space", "action_space", "device")
         spaces = {name: getattr(env, name) for name in names}
         cfg = configuration(settings, observations=self.env.observation_size, device=device)
-        cfg.rewards_shaper = self._bootstrapped if settings.time_limit == "bootstrap" else None
-        memory = SkrlMemory(memory_size=steps, num_envs=env.num_envs, device=device)
-        if settings.shuffle:
-            memory.generator = np.random.default_rng(np.asarray(jax.random.key_data(order)))
+        if (
+            settings.time_limit == "bootstrap"
+        ):  # the value before its last step, at an episode's end
+            value = lambda: settings.gamma * self.agent._current_values * env.done[:, None]
+            cfg.rewards_shaper = lambda rewards, *_: rewards + value()
+        memory = RandomMemory(memory_size=steps, num_envs=env.num_envs, device=device)
+        generator = np.random.default_rng(np.asarray(jax.random.key_data(order)))
+
+        def sample(names: list[str], *, batch_size: int, mini_batches: int = 1, **_: Any) -> Any:
+            """All samples once: from a generator of its own, or in the order of recording."""
+            indexes = (
+                generator.permutation(batch_size) if settings.shuffle else np.arange(batch_size)
+            )
+            return memory.sample_by_index(names, indexes=indexes, mini_batches=mini_batches)
+
+        memory.sample = sample
         self.agent = SKRL_PPO(models=models(settings, **spaces), memory=memory, cfg=cfg, **spaces)
         both = self.agent.policy, self.agent.value
         for model, parameters in zip(both, to_flax(learner.agent.networks), strict=True):
@@ -278,11 +277,6 @@ class SkrlPPO:
         losses = self._losses(int(count()) - steps)
         report = ppo.report(agent, env.brought(), losses, self.settings)
         return ppo.LearnerState(agent, env.rollout, learner.key, learner.updates + 1), report
-
-    def _bootstrapped(self, rewards: Float[Array, "envs 1"], *_: int) -> Float[Array, "envs 1"]:
-        """Adds the value before its last step to an episode that would have gone on."""
-        values, done = self.agent._current_values, self.environment.done[:, None]
-        return rewards + self.settings.gamma * values * done
 
     def _losses(self, steps: int) -> ppo.Numbers:
         """Of skrl's last update, as means over the steps done; its own are over those planned. It

@@ -112,13 +112,11 @@ Stepped = tuple[UanState, StepOutcome]
 
 @final
 class UanEnvironment(eqx.Module):
-    """Episodes along recorded controls; the policy is the actuators.
-
-    An episode begins at a recorded state. The policy sees histories of the simulated positions and
-    of the recorded controls, standardised as an actuator network's inputs are, and never the
-    recorded positions after the start. Its action is the torque on the joints in standard
-    deviations of the torques that retrace the recording, neither squashed nor cut.
-    """
+    """Episodes along recorded controls; the policy is the actuators. An episode begins at a
+    recorded state. The policy sees histories of the simulated positions and of the recorded
+    controls, standardised as an actuator network's inputs are, and never the recorded positions
+    after the start. Its action is the torque on the joints in standard deviations of the torques
+    that retrace the recording, neither squashed nor cut."""
 
     samples: Samples
     scaling: Scaling
@@ -223,19 +221,10 @@ def fit_uan(
     settings: UanSettings | None = None,
     progress: UanProgressFunction | None = None,
 ) -> Ensemble:
-    """Learn what the actuators do, by PPO.
-
-    Args:
-        data: a recording: ``Trajectories``, or one or several files.
-        robot: the robot it was made on: a ``Robot``, a bundled robot's name, or the path of a
-            ``robot.toml``.
-        out: folder for the artifact, replaced where there is one; left out, nothing is written.
-        settings: left out, the measured defaults.
-        progress: called after every update.
-
-    Returns:
-        An ensemble of one, the policy's mean: usable wherever fitted actuators are.
-    """
+    """Learn what the actuators do, by PPO, from a recording (or its file or files) on ``robot`` (or
+    its name, or the path of its ``robot.toml``); ``out``: folder for the artifact, replaced where
+    there is one; ``progress`` is called after every update. The result is an ensemble of one, the
+    policy's mean: usable wherever fitted actuators are."""
     check_sums()
     settings = settings or UanSettings()
     robot = robot if isinstance(robot, Robot) else Robot.load(robot)

@@ -1,8 +1,5 @@
 """The tasks that come with genan: constants, words, presets, and what pictures show next to the
-arm. Nothing here needs JAX.
-
-The values are the paper's unless a line says otherwise.
-"""
+arm. Nothing here needs JAX. The values are the paper's unless a line says otherwise."""
 
 import math
 from dataclasses import dataclass

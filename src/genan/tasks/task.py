@@ -24,15 +24,9 @@ from genan.actuator.network import Precision, pick_rows
 from genan.errors import refuse
 from genan.jax_setup import QUICK
 from genan.robot import Robot
+from genan.simulation import ArmScene, ArmState, Scene, Simulator, SimulatorState
 from genan.simulation.divergence import Divergence
-from genan.simulation.simulator import (
-    ArmScene,
-    ArmState,
-    DomainRandomization,
-    Scene,
-    Simulator,
-    SimulatorState,
-)
+from genan.simulation.simulator import DomainRandomization
 from genan.simulation.starts import Settler, Settling, Starts
 from genan.tasks.registry import TaskSettings, task_entry
 
@@ -50,10 +44,8 @@ _NEVER = 2**31 - 1  # steps after which an environment would start its episodes 
 
 class Task(eqx.Module):
     """A task. Arrays have the robots as their first axis; a scene's state is a batch of its states.
-
     What a task remembers of an episode in addition to the scene (goal, measurements, results) is
-    its *memory*, a pytree of arrays of its own making. ``load(robot, settings)`` makes the task.
-    """
+    its *memory*, a pytree of arrays of its own making. ``load(robot, settings)`` makes the task."""
 
     settings: eqx.AbstractVar[TaskSettings]
     scene: eqx.AbstractVar[Scene]
@@ -120,11 +112,9 @@ Stepped = tuple[EnvironmentState, StepOutcome]
 
 @final
 class TaskEnvironment(eqx.Module):
-    """A task's episodes side by side, as PPO wants them; each starts again when it ends.
-
-    An action is the policy's output before squashing: tanh of it, times the task's largest change,
-    is added to the controls at each period of the robot.
-    """
+    """A task's episodes side by side, as PPO wants them; each starts again when it ends. An action
+    is the policy's output before squashing: tanh of it, times the task's largest change, is added
+    to the controls at each period of the robot."""
 
     task: Task
     simulator: Simulator

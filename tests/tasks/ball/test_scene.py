@@ -10,8 +10,6 @@ SCENE = Court()
 
 def test_heights_and_edges():
     assert SCENE.contact_height == pytest.approx(0.795)
-    assert SCENE.net_top == pytest.approx(0.9475)
-    assert SCENE.far_edge == pytest.approx(2.94)
     assert SCENE.target == pytest.approx((0.4, 2.255, 0.795))
 
 

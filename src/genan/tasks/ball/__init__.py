@@ -57,16 +57,6 @@ class Court:
         return self.table.centre[2] + self.ball_radius
 
     @property
-    def net_top(self) -> float:
-        """Height that the ball's centre must exceed where it crosses the net [m]."""
-        return self.table.centre[2] + self.table.net_height + self.ball_radius
-
-    @property
-    def far_edge(self) -> float:
-        """The opponent's end of the table, along y [m]."""
-        return self.table.centre[1] + self.table.half_length
-
-    @property
     def target(self) -> Triple:
         """Where the ball is to land: its centre above the middle of the opponent's half [m]."""
         x, y, _ = self.table.centre

@@ -109,13 +109,11 @@ class Bounce(eqx.Module):
 
     @classmethod
     def symmetric(cls, normal: Number, tangential: Number, spin: Number) -> "Bounce":
-        """The same in all horizontal directions, and blind to the spin before.
-
-        The vertical velocity is turned round and multiplied by ``normal``, the horizontal one by
-        ``tangential``; the ball leaves with ``spin`` [rad/m] times its former horizontal speed,
-        about the axis about which it would roll. A hollow ball without spin that grips keeps 0.6 of
-        its speed and rolls with 30 rad/m.
-        """
+        """The same in all horizontal directions, and blind to the spin before. The vertical
+        velocity is turned round and multiplied by ``normal``, the horizontal one by ``tangential``;
+        the ball leaves with ``spin`` [rad/m] times its former horizontal speed, about the axis
+        about which it would roll. A hollow ball without spin that grips keeps 0.6 of its speed and
+        rolls with 30 rad/m."""
         factors = [jnp.asarray(x, float) for x in (tangential, tangential, -1.0 * normal)]
         roll = spin * jnp.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
         matrix = jnp.zeros((6, 6)).at[:3, :3].set(jnp.diag(jnp.stack(factors)))
@@ -287,7 +285,7 @@ def landing(ball: FlyingBall, air: AirDrag, court: Court) -> tuple[Vector3, Int[
     to_net = jnp.clip(dt * (net - before.position[1]) / jnp.maximum(rise, 1e-6), 0.0, dt)
     at_net = _long_step(before, to_net, air).position
     past_end = jnp.abs(at_net[0] - table.centre[0]) > table.net_half_width + court.ball_radius
-    clear = (at_net[2] > court.net_top) | past_end
+    clear = (at_net[2] > height + table.net_height) | past_end
     passing = dt * jnp.argmax(crosses) + to_net
     reaches = jnp.any(crosses) & (passing <= down)  # what comes first counts
 
@@ -296,7 +294,7 @@ def landing(ball: FlyingBall, air: AirDrag, court: Court) -> tuple[Vector3, Int[
     point = jnp.where(netted, at_net.at[2].set(height), jnp.where(lands, end, path.position[-1]))
     flying = ~lands & ~netted
     side = jnp.abs(point[0] - table.centre[0]) > table.half_width
-    long = (point[1] > court.far_edge) | flying
+    long = (point[1] > net + table.half_length) | flying
     found = jnp.where(long, ReturnOutcome.LONG, ReturnOutcome.SUCCESS)
     found = jnp.where(side, ReturnOutcome.SIDE, found)
     found = jnp.where((point[1] < net) | ~cleared, ReturnOutcome.SHORT, found)

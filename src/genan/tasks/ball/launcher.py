@@ -1,8 +1,6 @@
 """Balls that are ready to be played, and a launcher that draws them, as recorded balls describe it:
-launch, air, table and camera, each with its spread.
-
-The numbers of a fitted launcher are a small JSON file; ``library/`` holds the bundled ones.
-"""
+launch, air, table and camera, each with its spread. The numbers of a fitted launcher are a small
+JSON file; ``library/`` holds the bundled ones."""
 
 import json
 from dataclasses import asdict, dataclass, fields

@@ -80,12 +80,10 @@ def read(file: str | Path, *, group: str | None = None) -> tuple[RecordedBall, .
 def to_balls(
     recordings: Sequence[RecordedBall], ball_filter: BallFilter, *, duration: float = DURATION
 ) -> Balls:
-    """Recorded balls, ready to be played.
-
-    Observations are what ``ball_filter`` says at each 10 ms, from the measurements until then, as
-    on the robot. The true flight is the recording smoothed forwards and backwards, and followed by
-    the flight model between two stamps and beyond the last one.
-    """
+    """Recorded balls, ready to be played. Observations are what ``ball_filter`` says at each 10 ms,
+    from the measurements until then, as on the robot. The true flight is the recording smoothed
+    forwards and backwards, and followed by the flight model between two stamps and beyond the last
+    one."""
     none = "Expected recorded balls to play, but there are none; give at least one."
     refuse((not recordings, none), error=DataError)
     missing = (max(0, round((duration - one.times[-1]) / TICK) + 2) for one in recordings)
