@@ -184,26 +184,15 @@ class ObservedBall(NamedTuple):
     lost: bool  # Whether nothing has been seen of it for so long that the estimate is a mere guess.
 
 
-@dataclass(frozen=True)
-class TrackingRules:
-    """When a measurement is believed; after the lab's rules."""
-
-    jump: float = 0.4  # This far from the last one and from the prediction: not this ball [m].
-    speed: float = 60.0  # Nor is one that the ball would have reached only at this speed [m/s].
-    lost_after: float = 0.2  # Unseen for this long the ball is lost [s]: 20 steps of 10 ms.
-    returned: float = 0.5  # Three measurements that move along +y this fast: it was hit [m/s].
-
-
 @dataclass(eq=False)
 class BallTracker:
     """From measurements to the ball at this moment, by the filter that policies are trained with.
 
-    Policies are trained on a filter that gets, each 10 ms, the camera's newest frame as if it were
-    exposed at that moment (``genan.tasks.ball.launcher.Launcher.measure``). ``frames="newest"``
-    does the same with a tracker that is late by ``delay``: the newest frame counts as exposed
-    ``delay`` ago, and the estimate is predicted on to now. So the observation means what it meant
-    in training, the small lag of a frame's age included. ``frames="all"`` takes every frame at its
-    own time instead, which follows the true ball more closely than training did.
+    In training the filter gets, each 10 ms, the camera's newest frame as if it were exposed at that
+    moment (``genan.tasks.ball.launcher.Launcher.measure``). ``frames="newest"`` does the same with
+    a tracker that is late by ``delay``: the newest frame counts as exposed ``delay`` ago, and the
+    estimate is predicted on to now; so the observation means what it meant in training.
+    ``frames="all"`` takes every frame at its own time, which follows the true ball more closely.
     """
 
     source: BallSource
@@ -212,7 +201,11 @@ class BallTracker:
     delay: float = 0.005  # From exposure to arrival [s], for ``newest`` ...
     period: float = 1.0 / 179.0  # ... as is this, between two frames [s].
     frames: str = "newest"
-    rules: TrackingRules = TrackingRules()
+    # When a measurement is believed; after the lab's rules.
+    jump: float = 0.4  # This far from the last one and from the prediction: not this ball [m].
+    speed: float = 60.0  # Nor is one that the ball would have reached only at this speed [m/s].
+    lost_after: float = 0.2  # Unseen for this long the ball is lost [s]: 20 steps of 10 ms.
+    returned: float = 0.5  # Three measurements that move along +y this fast: it was hit [m/s].
 
     def __post_init__(self) -> None:
         check_choices(self, frames=("newest", "all"))
@@ -238,17 +231,16 @@ class BallTracker:
         if self._estimate is None:
             return None
         mean = self.ball_filter.move(self._estimate.mean, max(now - self._time, 0.0))
-        lost = now - self._seen > self.rules.lost_after
-        return ObservedBall(mean[:3], mean[3:6], self._hit, lost)
+        return ObservedBall(mean[:3], mean[3:6], self._hit, now - self._seen > self.lost_after)
 
     def _take(self, one: Sighting, stamp: float) -> None:
-        position, recent, velocity = np.asarray(one.position, float), self._recent, None
-        if len(recent) == 3:
-            moved, passed = recent[2].position - recent[0].position, recent[2].time - recent[0].time
-            velocity = np.asarray(moved) / passed
+        position, velocity = np.asarray(one.position, float), np.zeros(3)
+        if len(self._recent) == 3:
+            first, _, last = self._recent
+            velocity = np.asarray(last.position - first.position) / (last.time - first.time)
         if self._estimate is None:
             self._estimate, self._time = self.ball_filter.start(position), stamp
-        elif not self._hit and velocity is not None and velocity[1] > self.rules.returned:
+        elif not self._hit and velocity[1] > self.returned:
             self._hit = True
             self._estimate, self._time = self.ball_filter.start(position, velocity), stamp
             self._estimate.mean[6:] = 0.0  # nothing is known of the spin that the racket gave
@@ -262,18 +254,17 @@ class BallTracker:
         if not math.isfinite(one.time + sum(one.position.tolist())):
             return False
         if self._recent:
-            rules, last = self.rules, self._recent[-1]
+            last = self._recent[-1]
             if one.time <= last.time:
                 return False
             moved = math.dist(one.position, last.position)
             off = math.inf  # from where it is expected
-            if moved > rules.jump and self._estimate is not None:
+            if moved > self.jump and self._estimate is not None:
                 ahead = max(one.time - self._time, 0.0)
                 off = math.dist(one.position, self.ball_filter.move(self._estimate.mean, ahead)[:3])
-            too_fast = moved > rules.speed * (one.time - last.time)
-            if too_fast or (moved > rules.jump and off > rules.jump):
+            if moved > self.speed * (one.time - last.time) or min(moved, off) > self.jump:
                 odd, self._odd = self._odd, one
-                if odd is None or math.dist(one.position, odd.position) > rules.jump:
+                if odd is None or math.dist(one.position, odd.position) > self.jump:
                     return False
                 self.reset()
         self._odd = None
@@ -286,8 +277,7 @@ class TrackedBall(TaskObservation):
     """Ball-in-a-cup: the ball in the cup frame, and its mean velocity over the last few positions.
 
     In training the ball is measured when the policy is asked. A tracker is late, so its last
-    position is taken on by the mean velocity to now; what is kept in the buffer is what was
-    measured.
+    position is taken on by the mean velocity to now; the buffer keeps what was measured.
     """
 
     def __init__(

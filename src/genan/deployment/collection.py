@@ -1,9 +1,7 @@
-"""Recording exploration data on a virtual robot: ramp to the first control, settle, then play the
-signal and log.
+"""Recording exploration data on a virtual robot: ramp to the first control, settle, play and log.
 
 Trajectory i depends on the plan and on i alone, and trajectories are computed in groups that begin
-at multiples of the group's size. So an interrupted recording goes on exactly where it stopped, and
-two cores work on two groups at once.
+at multiples of the group's size: an interrupted recording goes on exactly where it stopped.
 """
 
 import os
@@ -21,7 +19,7 @@ from genan.errors import SettingError
 from genan.robot.virtual import VirtualRobot
 from genan.signals import Signal, Spline
 
-MOST_WORKERS = 8  # Groups of trajectories computed at once at most, on machines with many cores.
+MOST_WORKERS = 8  # Groups of trajectories computed at once, on machines with many cores.
 
 
 @dataclass(frozen=True)
@@ -33,14 +31,8 @@ class Plan:
     bounds: Float[np.ndarray, "2 nu"] | None = None
     """Lowest and highest control that the signal draws from; None: the exploration range."""
     duration: float = 2.0  # Length of a trajectory [s].
-    ramp: float = 2.0
-    """Time in which the controls are brought from rest to the trajectory's first [s]."""
+    ramp: float = 2.0  # Time in which the controls go from rest to the trajectory's first [s].
     settle: float = 1.0  # Time for which the first control is held before recording starts [s].
-
-    @property
-    def cycle(self) -> float:
-        """Operating time that one trajectory takes [s]."""
-        return self.ramp + self.settle + self.duration
 
 
 class Collected(NamedTuple):
@@ -112,7 +104,7 @@ def _group(virtual: VirtualRobot, plan: Plan, bounds: np.ndarray, first: int) ->
     ramp, settle = round(plan.ramp / robot.dt), round(plan.settle / robot.dt)
     share = np.minimum(np.arange(1, ramp + settle + 1) / max(ramp, 1), 1.0)[:, None]
     approach = robot.u_rest + share * (u[:, :1] - robot.u_rest)
-    hours = virtual.hours + indices * plan.cycle / 3600.0
+    hours = virtual.hours + indices * (plan.ramp + plan.settle + plan.duration) / 3600.0
     controls = np.concatenate([approach, u], axis=1)
     q, truth = virtual.play(controls, hours=hours, keep=u.shape[1])
     truths = ({name: values[k] for name, values in truth.items()} for k in range(len(u)))

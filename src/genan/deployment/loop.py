@@ -26,8 +26,8 @@ class RampTo(Controller):
     """Bring the controls to ``u`` along a line; slower than asked where the rate limit needs it."""
 
     def __init__(self, u: Controls, *, seconds: float, robot: Robot, change: float) -> None:
-        """In ``seconds`` [s], the paper's 2 s before each trial; ``change`` is the largest of a
-        control in a period (``SafetySettings.change``). Refuses controls out of their range."""
+        """In ``seconds`` [s] (the paper: 2 s before each trial), by ``SafetySettings.change`` in a
+        period at most. Refuses controls out of their range."""
         lower, upper = robot.u_range
         if np.shape(u) != (robot.nu,) or not np.all((lower <= u) & (u <= upper)):
             bounds, came = robot.u_range.tolist(), np.asarray(u).tolist()
@@ -40,10 +40,9 @@ class RampTo(Controller):
 
     def begin(self, reading: Reading | None, u: Controls) -> None:
         """See how far it is from ``u``; a ramp needs no reading."""
-        farthest = float(np.abs(self._u - u).max())
         # A tick more where rounding would ask for a little more than the limit in the last one.
-        self._left = max(self._ticks, math.ceil(farthest / self._change - 1e-9))
-        self._begun = True
+        needed = math.ceil(float(np.abs(self._u - u).max()) / self._change - 1e-9)
+        self._left, self._begun = max(self._ticks, needed), True
 
     def act(self, reading: Reading | None, u: Controls) -> Controls:
         """An equal part of what is left."""
@@ -126,14 +125,11 @@ class ControlLoop:
     def run(self, *controllers: Controller) -> Flight:
         """Let each controller have its turn, then bring the controls to rest.
 
-        The flight is recorded however it ends. After any end but ``StopReason.FINISHED`` the robot
-        is let go, and needs a new loop.
+        The flight, all that was read and sent, is recorded however it ends (``flight.stop``). After
+        any end but ``StopReason.FINISHED`` the robot is let go, and needs a new loop.
 
         Args:
             controllers: who flies, in order (``RampTo``, ``PolicyController``, ...).
-
-        Returns:
-            Everything that was read and sent, and why it ended (``flight.stop.reason``).
         """
         if not self._connected:
             raise SettingError("The robot was let go or never reached; begin a new control loop.")
@@ -167,17 +163,18 @@ class _Flying:
         self._turn = self._asked = 0
         self._ramp: RampTo | None = None
         self._undelivered = 0
-        # Until it ends for another reason.
-        self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")
+        self.stop = Stop(
+            StopReason.CONTROLLER, "it was interrupted"
+        )  # until another reason ends it
         self._pacer = interface.Pacer(loop.robot.clock, robot.dt, origin=loop.origin)
         self._guard = Guard(robot, loop.safety, now=0.0)
 
     def fly(self) -> None:
         """Tick until the controls are at rest."""
-        while True:
+        going = True
+        while going:
             try:
-                if not self._tick():
-                    return
+                going = self._tick()
             except (Exception, KeyboardInterrupt) as error:  # whatever it is, the arm comes to rest
                 if self._ramp is not None:
                     raise

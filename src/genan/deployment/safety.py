@@ -145,11 +145,8 @@ class Guard:
         if reading.time == self._time:
             stale = passed > self._settings.stale
             return Stop(StopReason.STALE, f"for {1e3 * passed:.0f} ms") if stale else None
-        stop = (
-            self._check_clock(reading.time, passed)
-            or self._check_motion(reading)
-            or self._check_moving(q, u, now)
-        )
+        stop = self._check_clock(reading.time, passed) or self._check_motion(reading)
+        stop = stop or self._check_moving(q, u, now)
         self._time, self._fresh_at = reading.time, now
         return stop
 

@@ -109,28 +109,21 @@ class RobotDraft:
 def robot_toml(new: RobotDraft) -> str:
     """The text of ``robot.toml``, with a comment on everything, ``GUESS`` where it was guessed."""
     others = ", ".join(site for site in new.sites if site != new.end_effector)
-    if new.end_effector is None:
-        site, there = "...", "the model has none"
-        if new.sites:
-            site, there = quoted(new.sites[0]), f"the model's sites: {others}"
-        end_effector = f"# end_effector = {site}  # a site that tasks refer to; {there}"
-    else:
-        note = ", ".join(
-            filter(None, ("a site of the model", str(new.notes.get("end_effector", ""))))
-        )
-        more = f"; others: {others}" if others else ""
-        end_effector = f"end_effector = {quoted(new.end_effector)}  # {note}{more}"
+    site = quoted(new.end_effector or (new.sites or ("...",))[0])
+    end_effector = f"# end_effector = {site}  # a site for tasks; the model's: {others or 'none'}"
+    if new.end_effector is not None:
+        notes = str(new.notes.get("end_effector", "")), others and f"others: {others}"
+        about = "; ".join(filter(None, ("a site of the model", *notes)))
+        end_effector = f"end_effector = {site}  # {about}"
     lines = [
-        "# A robot for genan. Lines marked GUESS could not be found out: check them, then run "
-        "'genan robots FILE'.",
+        "# A robot for genan. Check lines marked GUESS, then run 'genan robots FILE'.",
         "",
         f"name = {quoted(new.name)}",
         f"model = {quoted(new.model)}  # MJCF or URDF, relative to this file",
         f"dt = {new.dt + 0.0:.9g}  # period of recording and simulation [s]; {new.notes['dt']}",
         end_effector,
         "",
-        "# Joints, in the order of q. Range and rest are in `unit`; without a range there is no "
-        "limit.",
+        "# Joints, in the order of q. Range and rest are in `unit`; no range means no limit.",
         *(line for joint in new.joints for line in joint.toml("joints")),
         "",
         f"# Controls, in the order of u. {new.notes['controls']}",
@@ -153,12 +146,10 @@ def draft(path: Path, *, model: str) -> RobotDraft:
         spec = mujoco.MjSpec.from_file(str(path))
         whole = spec.compile()
     except Exception as error:  # the bare arm compiled, so it is the drive that does not
-        reason = " ".join(str(error).split())
-        raise RobotError(
-            f"The actuators, sensors or keyframes of {path} do not compile in MuJoCo: {reason}"
-        ) from None
+        what, reason = "actuators, sensors or keyframes", " ".join(str(error).split())
+        raise RobotError(f"The {what} of {path} do not compile in MuJoCo: {reason}") from None
     joints = tuple(_joint(whole, name) for name in joint_names(bare))
-    controls = tuple(describe_actuator(whole, i) for i in range(whole.nu))
+    controls = tuple(_control(whole, i) for i in range(whole.nu))
     about = DraftNote("The actuators of the model; their number need not be that of the joints")
     if not controls:
         controls = tuple(_made_up(whole, joint) for joint in joints)
@@ -168,16 +159,14 @@ def draft(path: Path, *, model: str) -> RobotDraft:
     notes = {"controls": about, "dt": guessed(f"the model's time step, {dt:g} s; {todo}")}
     name = spec.modelname if named else path.stem
     sites = [site for site in map(whole.site, range(whole.nsite)) if site.name]
-    # the site at the end of the arm: joints between the world and each body; parents come first
-    depth = [0] * whole.nbody
+    depth = [0] * whole.nbody  # joints between the world and each body; parents come first
     for body in range(1, whole.nbody):
         depth[body] = depth[whole.body_parentid[body]] + int(whole.body_jntnum[body])
     last = [site.name for site in sites if depth[site.bodyid[0]] == max(depth)]
     tips = [site for site in last if _TIP.search(site)]
     if len(last) != 1 and len(tips) == 1:
         last, notes = tips, {"end_effector": guessed(f"{tips[0]!r}, by its name")} | notes
-    end = last[0] if len(last) == 1 else None
-    known = tuple(site.name for site in sites)
+    end, known = last[0] if len(last) == 1 else None, tuple(site.name for site in sites)
     return RobotDraft(name, model, dt, joints, controls, notes, end, known)
 
 
@@ -211,7 +200,7 @@ def _made_up(model: "MjModel", joint: ChannelDraft) -> ChannelDraft:
     return ChannelDraft(f"{joint.name}_command", unit, lower, upper, 0.0, notes)
 
 
-def describe_actuator(model: "MjModel", index: int) -> ChannelDraft:
+def _control(model: "MjModel", index: int) -> ChannelDraft:
     """The control that actuator ``index`` of ``model`` is, and where each value comes from."""
     from mujoco import mjtBias, mjtDyn, mjtGain, mjtTrn
 

@@ -143,10 +143,11 @@ def bundled_policy(name: str) -> Path:
     policies = _bundled("policies/*/policy.json")
     there = {f"{robot}/{path.parent.name}": path.parent for robot, path in policies}
     found = [key for key in there if name in (key, key.partition("/")[2])]
-    if not found:
-        raise GenanError(f"There is no bundled policy {name!r}; there are: {listing(there)}.")
-    if len(found) > 1:
-        raise GenanError(f"Several robots have a policy {name!r}: choose one of {listing(found)}.")
+    refuse(
+        (not found, f"There is no bundled policy {name!r}; there are: {listing(there)}."),
+        (found[1:], f"Several robots have a policy {name!r}: choose one of {listing(found)}."),
+        error=GenanError,
+    )
     return there[found[0]]
 
 
