@@ -1,15 +1,13 @@
 """The virtual PAMY2 at table tennis: a gun, a table, a racket, and a ball that is really there.
 
-bench = TennisBench(seed=0)
-bench.reset()
-bench.launch(trial)
-while bench.playing:
-    bench.command(u)  # 2 ms of robot and ball; q by bench.read(), the ball by a tracker
-bench.outcome()
+    bench = TennisBench(seed=0)
+    bench.reset()
+    bench.launch(trial)
+    while bench.playing:
+        bench.command(u)  # 2 ms of robot and ball; q by bench.read(), the ball by a tracker
+    bench.outcome()
 
-The true ball spins, the air drags and lifts it, and what it touches changes its spin.
-
-::
+The true ball spins, the air drags and lifts it, and what it touches changes its spin::
 
     dv/dt = -g z - c C_D |v| v + c C_L r (spin x v),    c = density area / (2 mass)
     C_L   = slope / (1 + saturation S),                 S = r |spin| / |v|
@@ -23,6 +21,7 @@ import enum
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -72,8 +71,7 @@ class BallPhysics:
     density: float = 1.18  # Of the air [kg/m^3], the lab's ball models [R].
     drag: float = 0.388  # C_D [C].
     lift_slope: float = 2.26  # C_L per spin ratio S, of a ball that spins slowly [C].
-    lift_saturation: float = 8.0
-    """C_L S of a quick spin stays below slope / saturation [A]; the slope was fitted to it."""
+    lift_saturation: float = 8.0  # C_L S stays below slope / this [A]; the slope was fitted to it.
     spin_decay: float = 0.05  # Share of the spin that the air takes in a second [1/s] [A].
 
     @cached_property
@@ -90,11 +88,11 @@ class BallPhysics:
         return x, y, z - self.gravity
 
     def flown(self, ball: BallState, h: float) -> BallState:
-        """The ball ``h`` [s] later, if it meets nothing on its way: one step of Runge and Kutta."""
+        """The ball ``h`` [s] later, if it meets nothing: one step of Runge and Kutta."""
         p, v, w = ball
         # The spin changes so little that its value halfway serves the step.
         spin = _scaled(1.0 - 0.5 * h * self.spin_decay, w)
-        turning = self.radius * (spin[0] ** 2 + spin[1] ** 2 + spin[2] ** 2) ** 0.5
+        turning = self.radius * _dot(spin, spin) ** 0.5
         a = self.acceleration(v, spin, turning)
         b = self.acceleration(_ahead(v, 0.5 * h, a), spin, turning)
         c = self.acceleration(_ahead(v, 0.5 * h, b), spin, turning)
@@ -149,8 +147,7 @@ class Obstacle(enum.Enum):
 class Room:
     """Places and surfaces. [R] lab's source, [L] literature, [C] calibrated, [A] assumed.
 
-    World frame: z up, floor at z = 0, balls come along -y, the arm reaches to +x; the lab's
-    simulation and its recorded balls are given in it.
+    World frame, the lab's: z up, floor at z = 0, balls come along -y, the arm reaches to +x.
     """
 
     base: Triple = (0.0, 0.0, 1.21)  # Origin of the arm's base, its axes along the world's [m] [R].
@@ -172,27 +169,24 @@ class Room:
     def step(
         self, physics: BallPhysics, ball: BallState, h: float, luck: float = 0.0
     ) -> tuple[BallState, Obstacle]:
-        """The ball ``h`` [s] later, off whatever it meets, and what that was.
-
-        ``luck``, in standard deviations, is how much more than usual the table gives back.
-        """
+        """The ball ``h`` [s] later, off whatever it meets, and what that was; ``luck``, in
+        standard deviations, is how much more than usual the table gives back."""
         after = physics.flown(ball, h)
         height = self.table[2] + physics.radius
         if after.position[2] < height <= ball.position[2]:
             until = h * (ball.position[2] - height) / (ball.position[2] - after.position[2])
             touching = physics.flown(ball, until)
             x, y, _ = touching.position
-            aside, along = abs(x - self.table[0]), abs(y - self.table[1])
-            if aside <= self.half_width and along <= self.half_length:
+            beside = abs(x - self.table[0]) > self.half_width
+            if not beside and abs(y - self.table[1]) <= self.half_length:
                 faster = -touching.velocity[2] - self.impact
                 more = self.restitution_slope * faster + self.restitution_spread * luck
                 restitution = min(max(self.restitution + more, 0.0), 1.0)
                 up = self._off(physics, touching._replace(position=(x, y, height)), restitution)
                 return physics.flown(up, h - until), Obstacle.TABLE
-        if abs(after.position[1] - self.table[1]) < 2.0 * physics.radius:
-            off = self._at_net(physics, ball, after)
-            if off is not None:
-                return off, Obstacle.NET
+        near = abs(after.position[1] - self.table[1]) < 2.0 * physics.radius
+        if near and (off := self._at_net(physics, ball, after)) is not None:
+            return off, Obstacle.NET
         if after.position[2] < physics.radius and after.velocity[2] < 0.0:
             lying = after._replace(position=(*after.position[:2], physics.radius))
             return self._off(physics, lying, self.floor_restitution), Obstacle.FLOOR
@@ -246,9 +240,9 @@ class Hit(NamedTuple):
 class RacketModel:
     """The racket and its spread. [R] lab's source, [D] from recorded hits, [A] assumed.
 
-    The blade is an elliptic plate. Its nearest point decides: over the face the ball is pushed
-    along the face's normal, at the rim away from the rim. Every hit has its own restitution,
-    tangential factor and local tilt: rubber is sponge, pimples and dust.
+    An elliptic plate; its nearest point decides: over the face the ball is pushed along the normal,
+    at the rim away from the rim. Every hit has its own restitution, tangential factor and tilt:
+    rubber is sponge, pimples and dust.
     """
 
     half_width: float = 0.0743  # Across the handle [m] [R].
@@ -259,8 +253,7 @@ class RacketModel:
     mount_spread: float = math.radians(0.5)  # How crooked it is, about both axes [rad] [A].
     restitution: float = 0.70  # Mean of the normal restitution [D].
     restitution_spread: float = 0.08  # From hit to hit [D].
-    tangential: tuple[float, float] = (0.5, 0.9)
-    """Least and most that is left of the speed along the face, without spin [D]."""
+    tangential: tuple[float, float] = (0.5, 0.9)  # Left of the speed along the face, no spin [D].
     unevenness: float = math.radians(1.0)  # Tilt of the face where it is hit [rad] [A].
 
     def drawn_hit(self, chance: np.random.Generator) -> Hit:
@@ -287,10 +280,8 @@ class RacketModel:
     def struck(
         self, ball: BallState, before: Racket, now: Racket, hit: Hit, radius: float
     ) -> BallState | None:
-        """The ball off the racket, if they overlap and come nearer; None if not.
-
-        The racket came from ``before`` to ``now`` in a ``STEP``; the ball is put where it touches.
-        """
+        """The ball off the racket, put where it touches, if they overlap and come nearer, else
+        None. The racket came from ``before`` to ``now`` in a ``STEP``."""
         apart, normal = self.gap(ball.position, now, radius)
         if apart > 0.0:
             return None
@@ -353,10 +344,10 @@ class BallGun:
     2019-07-15; intelligent-soft-robots, BSD-3-Clause). ``benchmarks/virtual_ball_gun.py`` repeats
     that and compares recorded and virtual balls."""
 
+    # Of ``QUANTITIES``, azimuth from -y towards +x; and standard deviations between balls, of the
+    # spins less than the fit's, which contain noise.
     mean: tuple[float, ...] = (0.4636, 2.9513, 1.3729, 4.7128, 0.0510, 0.5012, 44.1, 4.4)
-    """Of ``QUANTITIES``; azimuth is from -y towards +x."""
     spread: tuple[float, ...] = (0.0093, 0.0164, 0.0181, 0.1279, 0.0240, 0.0220, 6.0, 5.0)
-    """Standard deviations between balls; of the spins less than the fit's, which contain noise."""
     correlation: tuple[tuple[float, ...], ...] = (
         (1.00, 0.11, -0.13, 0.02, 0.57, -0.07, 0.25, 0.30),
         (0.11, 1.00, -0.62, -0.04, 0.20, 0.26, 0.16, 0.02),
@@ -396,7 +387,7 @@ class RallyOutcome(enum.Enum):
     SUCCESS = "success"  # After the hit it first touched the opponent's half of the table.
     TOO_LONG = "too long"  # It flew over the opponent's end.
     TOO_SHORT = "too short"  # It came down on the robot's side of the net, or fell from the net.
-    SIDE = "side"  # It passed the net and came down beside the table.
+    SIDE = "side"  # It passed the net and came down next to the table.
     MISSED = "missed"  # The racket did not touch it.
 
 
@@ -406,7 +397,6 @@ class TennisBench(VirtualPamy2):
     The same seed, hours, trial and commands give the same flight to the last bit.
     """
 
-    #: For studies a subclass may have others.
     gun, physics, room, racket_model = BallGun(), BallPhysics(), Room(), RacketModel()
 
     def __init__(self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0) -> None:
@@ -441,11 +431,10 @@ class TennisBench(VirtualPamy2):
         sent = super().command_pressures(pressure)
         before, self._racket = self._racket, self._hand.racket(np.asarray(self._state.q))
         if self._ball is not None:
-            last, steps = before, round(self.dt / STEP)
-            for k in range(1, steps + 1):
-                now = before.towards(self._racket, k / steps)
-                self._step((last, now))
-                last = now
+            steps = round(self.dt / STEP)
+            path = [before.towards(self._racket, k / steps) for k in range(1, steps + 1)]
+            for rackets in pairwise([before, *path]):
+                self._step(rackets)
         return sent
 
     def tracker(self) -> Cameras:
@@ -492,10 +481,10 @@ class TennisBench(VirtualPamy2):
         ball, touch = self.room.step(self.physics, old, STEP, self._luck)
         self._steps += 1
         if rackets is not None:
-            model, radius = self.racket_model, self.physics.radius
-            off = model.struck(ball, *rackets, self._next_hit, radius)
+            off = self.racket_model.struck(ball, *rackets, self._next_hit, self.physics.radius)
             if off is not None:
-                ball, self.hit, self._next_hit = off, True, model.drawn_hit(self._chance)
+                ball, self.hit = off, True
+                self._next_hit = self.racket_model.drawn_hit(self._chance)
         self._ball = ball
         if self._outcome is None:
             self._judge(old, ball, touch)
@@ -512,10 +501,10 @@ class TennisBench(VirtualPamy2):
         if not (ended or touch is Obstacle.TABLE or z < height <= old.position[2]):
             return
         self._landing = np.array([x, y, height])
+        self._outcome = RallyOutcome.SUCCESS
         if y < net:
             self._outcome = RallyOutcome.TOO_SHORT
         elif abs(x - middle) > room.half_width:
             self._outcome = RallyOutcome.SIDE
-        else:
-            far = y > net + room.half_length
-            self._outcome = RallyOutcome.TOO_LONG if far else RallyOutcome.SUCCESS
+        elif y > net + room.half_length:
+            self._outcome = RallyOutcome.TOO_LONG
