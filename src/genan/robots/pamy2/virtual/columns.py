@@ -1,8 +1,5 @@
-"""Vectors as columns of an array ``[3, points]``, and small matrices, all written out.
-
-A sum over an axis of three would be a loop of its own; at 8000 steps a second such loops are what
-the time goes into.
-"""
+"""Vectors as columns of an array ``[3, points]``, and small matrices, all written out: a sum over
+an axis of three would be a loop of its own, which at 8000 steps a second takes the time."""
 
 from functools import reduce
 from operator import add
@@ -31,9 +28,7 @@ def cross(a: Columns, b: Columns) -> Float[Array, "3 ..."]:
     )
 
 
-def applied(
-    matrix: Float[Array, "rows columns"], v: Float[Array, "columns *points"]
-) -> Float[Array, "rows *points"]:
+def applied(matrix: Float[Array, "rows columns"], v: Float[Array, "columns *points"]) -> Array:
     """A small matrix times vectors."""
     shape = (matrix.shape[0],) + (1,) * (v.ndim - 1)
     return reduce(add, (matrix[:, j].reshape(shape) * v[j] for j in range(matrix.shape[1])))

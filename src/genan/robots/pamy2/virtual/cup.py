@@ -1,7 +1,7 @@
-"""The cup and the forearm that it sits on, as things that a ball or a string can touch.
+"""Cup, string and ball, and the forearm that the cup sits on, in the forearm's axes.
 
-In the forearm's axes. The cup is round: in the half plane of its radius and height it is two lines,
-wall and bottom, each a few millimetres thick and round at its ends; the forearm is a capsule.
+The cup is round: in the half plane of its radius and height it is two lines, wall and bottom, each
+a few millimetres thick and round at its ends; the forearm is a capsule.
 """
 
 import dataclasses
@@ -33,8 +33,7 @@ _TINY = 1e-9  # Keeps the direction of a point on the cup's axis, or in a corner
 class Proximity(NamedTuple):
     """Surfaces as points see them."""
 
-    gap: Float[Array, "surfaces *points"]
-    """Distance to each [m], negative inside; infinite where it is not to be touched."""
+    gap: Float[Array, "surfaces *points"]  # Distance to each [m], negative inside; inf: untouched.
     normal: Float[Array, "3 surfaces *points"]  # Direction away from it.
 
 
@@ -85,9 +84,8 @@ class Cup(eqx.Module):
         """Which pieces of a string of radius ``thickness`` [m] are bent over the rim, which over
         the rim or the lower edge, and where [m].
 
-        A piece that crosses an edge goes straight to it and straight on: the way is then as long as
-        that of a real string, wherever its points happen to lie. The rim is crossed upright, the
-        lower edge at half a right angle.
+        A piece that crosses an edge goes straight to it and straight on, as a real string does. The
+        rim is crossed upright, the lower edge at half a right angle.
         """
         (r0, z0), (r1, z1) = self.half_plane(first), self.half_plane(second)
         away_r, away_z = jnp.array([[0.0], [0.5**0.5]]), jnp.array([[1.0], [-(0.5**0.5)]])
@@ -113,6 +111,7 @@ class Cup(eqx.Module):
 
 _GUESSES = 3  # Which pieces pull is guessed, and corrected this often; later steps do the rest.
 _NEARLY = 1e-4  # A piece this little slack may come to pull within the step [m].
+_CREEP = 0.005  # Below this speed dry friction is viscous [m/s].
 
 
 class StringPath(NamedTuple):
@@ -135,10 +134,9 @@ class StringPath(NamedTuple):
 class String(eqx.Module):
     """A string from a point that it is tied to, over free points, to the ball's centre.
 
-    Over one small step h the tensions T of all pieces are solved for together, implicitly, so that
-    a string much stiffer and lighter than the ball stays stable. With C the stretch that the points
-    run into without tension, and A the stretch that unit tensions take away again (a piece shares
-    its ends with its neighbours only, so A is tridiagonal)::
+    Over a step h the tensions T of all pieces are solved for together, implicitly, so that a string
+    much stiffer and lighter than the ball stays stable. With C the stretch that the points run into
+    without tension, and A, tridiagonal, the stretch that unit tensions take away again::
 
         T = k (C - h^2 A T) + c d/dt (C - h^2 A T)    where that is positive, else T = 0
     """
@@ -154,10 +152,8 @@ class String(eqx.Module):
         self, way: StringPath, ahead: StringPath, mobility: Float[Array, "6 pieces"], step: float
     ) -> tuple[PerPiece, Pieces, Pieces]:
         """Tensions [N] over the coming ``step`` [s], and directions of pieces that leave, arrive.
-
-        ``way`` is where the string is, ``ahead`` where it would be without tension; ``mobility``
-        [1/kg] is how readily each point after the first yields.
-        """
+        The string is at ``way``, without tension it would be ``ahead``; ``mobility`` [1/kg] is how
+        readily each point after the first yields."""
         length, leaving, arriving = ahead.measured()
         stretched = jnp.maximum(way.measured()[0] - self.rest, 0.0)
         after = leaving[:, 1:]
@@ -192,8 +188,6 @@ class String(eqx.Module):
 # Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a stiff pad,
 # implicitly. Velocities are relative to the body that is touched.
 
-_CREEP = 0.005  # Below this speed dry friction is viscous [m/s].
-
 
 class BallContact(eqx.Module):
     """How the ball rebounds, rubs and rolls."""
@@ -227,13 +221,12 @@ class BallContact(eqx.Module):
 
 
 def damping_for(restitution: Scalar, stiffness: Scalar, mass: Scalar) -> Scalar:
-    """Damping [N s/m] with which a ball rebounds at ``restitution`` times its speed off a spring
-    that cannot pull.
+    """Damping [N s/m] of a spring that throws a ball back at ``restitution`` times its speed.
 
     With zeta the damping ratio, and the ball let go where the force is zero::
 
-        restitution = exp(-zeta / sqrt(1 - zeta^2) angle),   tan(pi - angle) = 2 zeta sqrt(1 -
-        zeta^2) / (1 - 2 zeta^2)
+        restitution = exp(-zeta / sqrt(1 - zeta^2) angle),
+        tan(pi - angle) = 2 zeta sqrt(1 - zeta^2) / (1 - 2 zeta^2)
     """
     zeta = jnp.linspace(0.0, 0.99, 1000)
     root = jnp.sqrt(1.0 - zeta**2)
@@ -251,14 +244,14 @@ class StringContact(eqx.Module):
     radius: Scalar  # Of the string [m].
 
     def laid(self, touch: Proximity, velocity: Nodes, step: float) -> tuple[Masses, Nodes]:
-        """What holds the string at each point: ``resistance`` [kg] and ``push`` [N s].
+        """What holds the string at each point over a ``step`` [s].
 
-        Over one ``step`` [s], with velocities relative to the body::
+        ``resistance`` [kg], a symmetric matrix, and ``push`` [N s] for velocities relative to the
+        body::
 
             (mass + resistance) velocity_new = mass velocity + push + other impulses
 
-        Contacts are linear about where the points will be, so the stiffest of them stays stable. A
-        resistance is a symmetric matrix: xx, yy, zz, xy, xz, yz.
+        Contacts are linear about where the points will be, so the stiffest of them stays stable.
         """
         gap = touch.gap - self.radius
         parting = dot(velocity[:, None], touch.normal)
@@ -287,15 +280,11 @@ class CupAndBallState(eqx.Module):
     caught: Bool[Array, ""]  # Whether the string touches the forearm or the cup's rim.
 
 
-_Carry = tuple[Joints, Joints, CupAndBallState]  # Angles turned, change of velocity, toy.
-
-
 class CupAndBall(eqx.Module):
     """Everything that is fixed about cup, string and ball, and their pull on the arm.
 
-    Each substep of the arm (0.5 ms) is cut into four for the toy. Over it the forearm moves with
-    the joints as in the middle of the substep; every force on string or ball is taken from the arm
-    again, at once.
+    Each substep of the arm (0.5 ms) is cut into four, over which the forearm moves with the joints
+    as in its middle; every force on string or ball is taken from the arm again, at once.
     """
 
     cup: Cup
@@ -320,10 +309,8 @@ class CupAndBall(eqx.Module):
     def advanced(
         self, arm: RigidArm, q: Joints, qd: Joints, free: Joints, state: CupAndBallState, h: float
     ) -> tuple[Joints, Joints, CupAndBallState]:
-        """Angles [rad], velocities [rad/s] and toy after ``h`` [s].
-
-        ``qd`` and ``free`` are the arm's velocities before, and after if nothing pulled at it.
-        """
+        """Angles [rad], velocities [rad/s] and toy after ``h`` [s]; ``qd`` and ``free`` are the
+        arm's velocities before, and after if nothing pulled at it."""
         step, mean = h / STEPS, 0.5 * (qd + free)
         middle = q + 0.5 * h * mean
         forearm = Forearm.at(arm, middle)
@@ -334,8 +321,8 @@ class CupAndBall(eqx.Module):
         velocity, spin = applied(axes, state.velocity), applied(axes, state.spin)
         in_axes = dataclasses.replace(state, position=position, velocity=velocity, spin=spin)
 
-        def one(_: Array | int, carry: _Carry) -> _Carry:
-            turned, change, toy = carry
+        def one(_: Array | int, carry: Any) -> Any:
+            turned, change, toy = carry  # angles, velocity
             place, rate = applied(jacobian, turned), applied(jacobian, mean + change)
             toy, wrench = self._step(place, rate, down, toy, step)
             change = change + step * applied(response, wrench)
@@ -350,11 +337,9 @@ class CupAndBall(eqx.Module):
     def _step(
         self, moved: Twist, moving: Twist, down: Vector, toy: CupAndBallState, step: float
     ) -> tuple[CupAndBallState, Twist]:
-        """The toy after a ``step`` [s], and force and moment [N, N m] on the forearm's origin.
-
-        All in the axes of the forearm in the middle of the substep. The forearm is ``moved`` from
-        there by a translation [m] and a small rotation [rad], ``moving`` at their rates.
-        """
+        """The toy after a ``step`` [s], and force and moment [N, N m] on the forearm's origin, all
+        in the forearm's axes in the middle of the substep. It is ``moved`` from there by a
+        translation [m] and a small rotation [rad], ``moving`` at their rates."""
         string, cup, mass = self.string, self.cup, self.string.mass
         turned, turning_rate = turning(moved[3:]), turning(moving[3:])
         from_origin = toy.position - moved[:3, None]
@@ -424,11 +409,10 @@ AIR_DENSITY = 1.2  # kg/m^3
 
 
 def cup_and_ball(seed: int) -> CupAndBall:
-    """Cup, string and ball of specimen ``seed``, each a little off the drawing.
+    """Cup, string and ball of specimen ``seed``, each a little off the drawing (``pamy2-cup``).
 
-    Tags as in ``parameters``. The cup, the ball's size and mass and the string's length are as
-    drawn in ``pamy2-cup``; what is marked [A] is deliberately not what the simulation of the task
-    assumes: a policy must cope with the difference.
+    Tags as in ``parameters``; what is marked [A] is deliberately not what the simulation of the
+    task assumes: a policy must cope with the difference.
     """
     # From specimen to specimen, relative, one standard deviation cut at two [A]: restitution,
     # friction, length, mass of the ball, stiffness and damping of the string.
@@ -438,11 +422,12 @@ def cup_and_ball(seed: int) -> CupAndBall:
     cup = _arrays(underside=0.040, reach=0.325, radius=0.043, height=0.080, half_wall=0.002)
     tube = _arrays(tube=[0.03, 0.28], tube_radius=0.011)
 
+    per_piece = lambda node, ball: np.append(np.full(PIECES - 1, node), ball)
     length = 0.20 * long  # to the ball's centre [R], m
     ball_radius, ball_mass = 0.025, 0.054 * heavy  # as drawn, m; [R], kg
     ball_drag = 0.5 * AIR_DENSITY * 0.47 * np.pi * ball_radius**2  # of a sphere [L]
     string_radius, string_mass = 1.0e-3, 1.0e-3  # m; of a cord of 2 mm [A], kg
-    rest = _with_ball((length - ball_radius) / (PIECES - 1), ball_radius)
+    rest = per_piece((length - ball_radius) / (PIECES - 1), ball_radius)
     node_drag = 0.5 * AIR_DENSITY * 1.1 * 2.0 * string_radius * rest[0]  # of a thin cylinder [L]
     string = _arrays(
         rest=rest,
@@ -450,9 +435,9 @@ def cup_and_ball(seed: int) -> CupAndBall:
         stiffness=12000.0 * stiff * length / rest,
         # A ball that falls into the string comes back at half its speed or so [A], N s/m.
         damping=12.0 * damped * length / rest,
-        mass=_with_ball(string_mass / (PIECES - 1), ball_mass),
+        mass=per_piece(string_mass / (PIECES - 1), ball_mass),
         bending=0.02,  # a bend of a few centimetres dies out within tenths of a second [A], N s/m
-        drag=_with_ball(node_drag, ball_drag),
+        drag=per_piece(node_drag, ball_drag),
     )
     stiffness, mass = jnp.asarray(2.0e5), jnp.asarray(ball_mass)  # a contact of 1.5 ms [A], N/m
     ball = _arrays(
@@ -476,7 +461,3 @@ def cup_and_ball(seed: int) -> CupAndBall:
 
 def _arrays(**values: Any) -> dict[str, Array]:
     return {name: jnp.asarray(value) for name, value in values.items()}
-
-
-def _with_ball(node: float, ball: float) -> Float[np.ndarray, " pieces"]:
-    return np.append(np.full(PIECES - 1, node), ball)
