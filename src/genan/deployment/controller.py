@@ -65,15 +65,13 @@ class Kinematics:
 class Controller(Protocol):
     """Says how the controls change.
 
-    A flight is a row of controllers, one after the other. At every tick each of them that is not
-    over observes the reading, also before its turn has come, so that none begins without a past;
-    the one whose turn it is is asked every ``repeat`` ticks. A subclass needs ``act``. One may have
-    a method ``done() -> bool``, asked before each tick of its turn: true hands over to the next.
-    Without it, it goes on until the loop is stopped.
+    A flight is a row of controllers. At every tick each of them that is not over observes the
+    reading, also before its turn, so that none begins without a past; the one whose turn it is is
+    asked every ``repeat`` ticks. A subclass needs ``act``. It may have ``done() -> bool``, asked
+    before each tick of its turn: true hands over to the next. Without it, it goes on.
     """
 
-    repeat: int = 1
-    """Ticks between two questions; the answer is added to the controls at each of them."""
+    repeat: int = 1  # Ticks between two questions; the answer is added to the controls at each.
 
     def begin(self, reading: Reading, u: Controls) -> None:
         """Its turn begins with this tick; called after ``observe`` and before ``act``."""

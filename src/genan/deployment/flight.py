@@ -56,8 +56,7 @@ class Flight:
     u: Float[np.ndarray, "ticks nu"]  # Controls as they were sent, in their units.
     delivered: Bool[np.ndarray, " ticks"]  # Whether the robot took the command.
     phase: Int[np.ndarray, " ticks"]  # Whose turn it was, as an index of ``phases``.
-    reason: Int[np.ndarray, " ticks"]
-    """``StopReason.code`` at the tick that saw a reason to stop, 0 elsewhere."""
+    reason: Int[np.ndarray, " ticks"]  # ``StopReason.code`` at the tick that saw one, else 0.
 
     @staticmethod
     def columns(ticks: Sequence[tuple[object, ...]], robot: Robot) -> dict[str, np.ndarray]:
@@ -98,14 +97,11 @@ BROKEN_SENSOR = frozenset(
 
 
 class FlightRecorder(AbstractContextManager["FlightRecorder"]):
-    """Keeps flights in one recording; use it in a ``with`` block, which finishes the file.
-
-    A killed process leaves ``<file>.partial``, which can be read up to the last whole flight.
-    """
+    """Keeps flights in one recording; use it in a ``with`` block, which finishes the file. A killed
+    process leaves ``<file>.partial``, which can be read up to the last whole flight."""
 
     def __init__(self, path: Path | str, robot: Robot, *, provenance: Mapping[str, Any]) -> None:
-        """Begin the recording at ``path``, of flights that come from ``provenance`` (no clock
-        times); existing files are refused."""
+        """Of flights from ``provenance`` (no clock times); existing files are refused."""
         self.path = Path(path)
         self.folder = self.path.with_name(self.path.stem + ".ticks")
         if self.folder.exists() and any(self.folder.iterdir()):

@@ -1,8 +1,5 @@
-"""``RobotInterface``: all that a control loop needs of a robot, whatever is behind it.
-
-With it the clocks that pace a loop, robots by name, and two robots that need no hardware: a virtual
-one in this process, and one that is read and not commanded.
-"""
+"""``RobotInterface``: all that a control loop needs of a robot, whatever is behind it; the clocks
+that pace a loop, robots by name, and robots that are virtual, or read and not commanded."""
 
 import functools
 import inspect
@@ -79,11 +76,9 @@ class StepClock:
 
 
 class Pacer:
-    """Tick k begins at t0 + k dt, so that lateness of one tick does not move the next.
-
-    A tick that comes a period or more too late takes the place of those that it missed: what should
-    have been sent in them is not sent after, all at once.
-    """
+    """Tick k begins at t0 + k dt, so that lateness of one tick does not move the next. One that
+    comes a period or more too late takes the place of those that it missed: what should have been
+    sent in them is not sent after, all at once."""
 
     def __init__(self, clock: Clock, dt: float, *, origin: float) -> None:
         """Ticks every ``dt`` [s], whole periods after ``origin`` [s]; the first is the next."""
@@ -125,8 +120,8 @@ class RobotInterface(ABC):
     """A robot that is read and commanded once in every period.
 
     The loop calls ``connect``, then ``read`` and ``command`` in turn, and ``stop`` however it ends.
-    A robot whose time passes by its commands, or that must hear something in every period, has a
-    method ``idle()`` too, for a period of a dry run.
+    Where time passes by commands, or something must be heard in every period, there is ``idle()``
+    too, for a period of a dry run.
     """
 
     robot: Robot  # Its description: joints, controls, ranges, period.
@@ -150,10 +145,8 @@ class RobotInterface(ABC):
 
 
 class VirtualInterface(RobotInterface):
-    """A virtual robot in this process, which moves on by a period with each command.
-
-    It is made (and compiled) by the first ``connect``; later it goes on from where it was let go.
-    """
+    """A virtual robot in this process, which moves on by a period with each command; made (and
+    compiled) by the first ``connect``. Later it goes on from where it was let go."""
 
     def __init__(
         self,

@@ -30,11 +30,10 @@ class RobotPackage:
     """What a robot's folder offers. Code is named as "module:attribute" and imported where used."""
 
     virtual: str | None = None
-    """Class of a program that plays the robot, a ``genan.robot.virtual.VirtualRobot``; it is called
-    ``virtual-NAME`` by ``collect``, ``serve``, ``deploy``, ``transfer`` and ``view``."""
+    """Class of a program that plays the robot, a ``genan.robot.virtual.VirtualRobot``; commands
+    call it ``virtual-NAME``."""
     interfaces: Mapping[str, str] = field(default_factory=dict)
-    """``RobotInterface`` classes that reach a robot of this kind, by name; names are unique over
-    all packages."""
+    """``RobotInterface`` classes that reach such a robot, by name, unique over all packages."""
     server: str | None = None
     """Callable ``(make, *, host, port, watchdog, ramp, log)`` that gives an object with ``address``
     (host and port) and ``serve(stop)``, which serves the virtual robot that ``make()`` gives until

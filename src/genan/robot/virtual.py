@@ -1,9 +1,6 @@
-"""``VirtualRobot``: a program that plays a robot, behind the interface that every robot has.
-
-A subclass in a robot's folder (``RobotPackage.virtual``) makes the robot known to ``collect``,
-``deploy``, ``transfer`` and ``view``. Its physics are its own: it imports nothing of genan's
-dynamics, actuators or simulator.
-"""
+"""``VirtualRobot``: a program that plays a robot. A subclass in a robot's folder
+(``RobotPackage.virtual``) makes it known to ``collect``, ``deploy``, ``transfer`` and ``view``. Its
+physics are its own: it imports nothing of genan's dynamics, actuators or simulator."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -29,9 +26,7 @@ class VirtualRobot(ABC):
     hours: float = 0.0
     truth_sizes: ClassVar[Mapping[str, int]] = {}
     """What only a program can tell, by name (``tau``, ...), and how many numbers each has."""
-    group: ClassVar[int] = 1
-    """Trajectories that ``play`` computes at once; with more than 1, several threads call it."""
-
+    group: ClassVar[int] = 1  # Trajectories that ``play`` computes at once; above 1: in threads.
     pushable: ClassVar[bool] = False  # Whether ``push`` works.
 
     @abstractmethod

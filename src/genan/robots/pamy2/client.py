@@ -49,9 +49,8 @@ class Pamy2Client(interface.RobotInterface):
     def command(self, u: Joints) -> Joints:
         """Send the pressures of u for the coming period; returns u within its range.
 
-        The pressures are whole counts: u to within 0.00014 (joint 1) to 0.0005 (joint 2). What is
-        returned, and recorded, is u before that rounding, as it is in the recordings that actuators
-        are fitted to.
+        What is returned, and recorded, is u before it is rounded to whole counts of pressure (by
+        0.00014, joint 1, to 0.0005, joint 2), as in recordings that actuators are fitted to.
         """
         if not np.isfinite(u).all():
             raise SettingError(f"Controls must be finite numbers, got {u}; nothing was sent.")
@@ -67,9 +66,8 @@ class Pamy2Client(interface.RobotInterface):
 class Pamy2Udp(Pamy2Client):
     """A PAMY2 over UDP, or a virtual one behind ``genan serve``; connects to nothing yet.
 
-    ``read`` gives the newest valid telegram of this robot; whatever else arrives is counted in
-    ``statistics`` and dropped. When nothing new has come it gives the same reading again, with the
-    same time.
+    ``read`` gives the newest valid telegram of this robot, the same again when nothing new has
+    come; whatever else arrives is counted in ``statistics`` and dropped.
     """
 
     host: str = "127.0.0.1"  # Name or address of the robot (the lab's is at 192.168.0.110).
@@ -87,10 +85,8 @@ class Pamy2Udp(Pamy2Client):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.lost_after < self.timeout:
-            raise SettingError(
-                "A connection is lost later than at once and before connecting gives up, got "
-                f"lost_after {self.lost_after:g} s and timeout {self.timeout:g} s."
-            )
+            came = f"lost_after {self.lost_after:g} s and timeout {self.timeout:g} s"
+            raise SettingError(f"lost_after must lie between 0 and timeout, got {came}.")
         super().__post_init__()
         self._socket: socket.socket | None = None
         self._address: wire.Address = ("", 0)
@@ -125,11 +121,8 @@ class Pamy2Udp(Pamy2Client):
             raise
 
     def read(self) -> Reading:
-        """The newest reading; ``ConnectionLostError`` when nothing came for ``lost_after``.
-
-        A client that was away itself, as between two trials, takes the robot up again first: a
-        telegram, an answer.
-        """
+        """The newest reading; ``ConnectionLostError`` when nothing came for ``lost_after``. One
+        that was away itself, as between two trials, takes the robot up again first."""
         if self.clock.now() - self._here > self.lost_after:
             self._drain()
             self._await_answer(self._pressure)
@@ -137,10 +130,8 @@ class Pamy2Udp(Pamy2Client):
         self._here = self.clock.now()
         silence = self._here - self._last_heard
         if silence > self.lost_after or self._reading is None:
-            raise ConnectionLostError(
-                f"Nothing came from the robot at {self.host}:{self.port} for "
-                f"{1e3 * silence:.0f} ms; look whether it is switched on and its cable is in."
-            )
+            since = f"from the robot at {self.host}:{self.port} for {1e3 * silence:.0f} ms"
+            raise ConnectionLostError(f"Nothing came {since}; check its switch and its cable.")
         return self._reading
 
     def idle(self) -> None:
@@ -206,8 +197,7 @@ class Pamy2Udp(Pamy2Client):
             if now - began > self.timeout:
                 raise ConnectionLostError(
                     f"No robot answers at {self.host}:{self.port} (waited {self.timeout:g} s); "
-                    "switch it on, or start 'genan serve --robot virtual-pamy2', and look whether "
-                    "another client holds it."
+                    "switch it on, or 'genan serve' one, and look whether another client holds it."
                 )
             if now >= due:
                 self._send(pressure)

@@ -1,11 +1,8 @@
 """``UdpServer``: a robot with eight muscles that speaks PAMY2's protocol over UDP, in real time.
 
 At each period of 2 ms it takes the newest valid telegram, moves the robot on by that period, and
-answers the client that holds it. A telegram that comes before the next period acts in it, exactly
-as in process.
-
-The robot never depends on its client to be safe: pressures change at a limited rate, and a client
-that falls silent finds the robot on its way to rest.
+answers the client that holds it. The robot never depends on its client to be safe: pressures change
+at a limited rate, and a client that falls silent finds the robot on its way to rest.
 """
 
 import gc
@@ -21,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from genan.deployment.interface import Clock, WallClock
-from genan.errors import SettingError, check_numbers
+from genan.errors import SettingError, check_numbers, refuse
 from genan.robots.pamy2 import wire
 from genan.robots.pamy2.pressures import HARD_LIMITS, Muscles, bar_from_control
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
@@ -58,20 +55,17 @@ class ServerLog:
 class ServerSettings:
     """What the server does on its own account."""
 
-    watchdog: float = 0.04
-    """After this long without a valid telegram of its client the robot ramps itself to rest [s]."""
+    watchdog: float = 0.04  # Without a valid telegram for this long it ramps itself to rest [s].
     ramp: float = 1.0  # How long that takes [s]; the lab's own software takes 3 s when it ends.
     release: float = 0.5  # After this long without one another client may have the robot [s].
-    rate: float = 15.0
-    """Fastest change of a pressure [bar/s]: twice that of a control that changes by 5/s."""
+    rate: float = 15.0  # Fastest change of a pressure [bar/s]: twice that of a control at 5/s.
     late: float = 0.01  # It makes up for a delay of up to this [s]; after a longer one it goes on.
     wiring: wire.Wiring = wire.LAB  # Zeros, senses and crossed muscles of the robot to be played.
 
     def __post_init__(self) -> None:
         check_numbers(self, {"be a positive number": "watchdog ramp release rate late"})
-        if self.release < self.watchdog:
-            late = f"({self.release:g} s) before the watchdog acts ({self.watchdog:g} s)"
-            raise SettingError(f"A client must not lose the robot {late}.")
+        late = f"({self.release:g} s) before the watchdog acts ({self.watchdog:g} s)"
+        refuse((self.release < self.watchdog, f"A client must not lose the robot {late}."))
 
 
 class UdpServer:
@@ -92,8 +86,7 @@ class UdpServer:
         self._answer = wire.TelegramWriter(plant.dt, settings.wiring)
         self._order = wire.TelegramOrder(bits=16)
         self._client: wire.Address | None = None
-        self._heard = 0.0
-        self._silent, self._closing = True, False
+        self._heard, self._silent, self._closing = 0.0, True, False
         self._ramp: tuple[float, Muscles] | None = None
 
     def serve(self, stop: Callable[[], bool]) -> None:
@@ -192,9 +185,8 @@ class UdpServer:
         if self._ramp is None:
             return self._wanted
         began, start = self._ramp
-        part = min(1.0, (now + self._plant.dt - began) / self._settings.ramp)
-        if np.abs(start - self._rest).max() < AT_REST:
-            part = 1.0
+        near = np.abs(start - self._rest).max() < AT_REST
+        part = 1.0 if near else min(1.0, (now + self._plant.dt - began) / self._settings.ramp)
         if part >= 1.0 and np.abs(self.pressure - self._rest).max() < step:
             self._ramp = None
             self._log.write("at rest")

@@ -1,9 +1,7 @@
-"""The PAMY2's two telegrams, as bytes: what goes to the robot (92 bytes) and what comes from it
-(460 bytes).
+"""The PAMY2's two telegrams: to the robot (92 bytes) and from it (460), little-endian, no padding.
 
-Little-endian, no padding. Whatever arrives from a network may be anything: reading a telegram never
-raises, it gives the telegram or the ``TelegramFault`` for which it is refused.
-``docs/pamy2-protocol.md`` has both as tables.
+Whatever arrives from a network may be anything: reading a telegram never raises, it gives the
+telegram or the ``TelegramFault`` for which it is refused. ``docs/pamy2-protocol.md`` has tables.
 """
 
 import math
@@ -27,8 +25,7 @@ CONNECTED, LEAVING = 1, 0  # The connection word: stay, or let go of the robot.
 PRESSURE_CONTROL = 1  # The only control word that is used; 2 would command positions.
 WORD = 0xFFFFFFFF  # Counters and times go round at 32 bits.
 HIGHEST_ANGLE = 360.0  # No joint reports an angle beyond this [deg].
-SENSOR_RANGE = (-0.5, 10.5)
-"""The pressure sensors measure 0 to 10 bar (Festo SPTW-P10R); with room for their error [bar]."""
+SENSOR_RANGE = (-0.5, 10.5)  # Festo SPTW-P10R: 0 to 10 bar; with room for their error [bar].
 LARGEST = 2048  # Longest datagram to take whole [bytes]; longer than any telegram.
 
 _COMMAND = struct.Struct("<HHHHI20f")
@@ -53,8 +50,7 @@ class CommandTelegram(NamedTuple):
     counter: int  # Number of the telegram, modulo 2**16.
     connection: int  # ``CONNECTED``, or ``LEAVING``.
     time: int  # The client's clock [us], modulo 2**32.
-    pressure: Muscles
-    """Asked for [bar]: agonist and antagonist of joint 1, of joint 2, and so on."""
+    pressure: Muscles  # Asked for [bar], in the wire's order: two of joint 1, and so on.
 
 
 def pack_command(counter: int, time: int, bar: Muscles, *, connection: int = CONNECTED) -> bytes:
@@ -80,10 +76,7 @@ def unpack_command(data: bytes) -> CommandTelegram | TelegramFault:
     return CommandTelegram(counter, connection, time, np.array(pressure))
 
 
-def _fields(kind: str, names: str) -> list[tuple[str, str]]:
-    return [(name, kind) for name in names.split()]
-
-
+_fields = lambda kind, names: [(name, kind) for name in names.split()]
 _SET_POINT = np.dtype(_fields("<f4", "angle valve_ago p_ago valve_antago p_antago"))
 _SENSED = _fields("<f4", "angle speed p_ago valve_ago p_antago valve_antago")
 _JOINT = np.dtype([("errors", "<u4"), ("encoder", "<i4"), *_SENSED])
@@ -115,8 +108,7 @@ class RobotTelegram(NamedTuple):
     time: int  # When the sensors were read [us], by the robot's clock, modulo 2**32.
     angle: Joints  # Joint angles [deg], in the zero and sense of the wire.
     speed: Joints  # Joint speeds [deg/s], as the robot's controller reckons them.
-    pressure: Muscles
-    """Measured pressures [bar], agonist and antagonist of joint 1, of joint 2, and so on."""
+    pressure: Muscles  # Measured [bar], agonist and antagonist of joint 1, and so on.
 
 
 def unpack_state(data: bytes) -> RobotTelegram | TelegramFault:
@@ -154,10 +146,9 @@ class TelegramOrder:
     """Judges telegrams by their number, modulo 2**bits."""
 
     def __init__(self, *, bits: int) -> None:
-        self._modulus = 1 << bits
+        self._modulus, self._since, self._rivals = 1 << bits, 0.0, 0
         self._last: int | None = None
         self._rival: int | None = None
-        self._since, self._rivals = 0.0, 0
 
     def take(self, number: int, *, now: float) -> Order:
         """Whether telegram ``number`` is news at ``now`` [s]; if so, it is the newest."""
@@ -177,18 +168,12 @@ class TelegramOrder:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How one robot is connected.
-
-    ::
-
-        q = sense (angle + zero),    angle on the wire [deg]
-    """
+    """How one robot is connected: q = sense (angle + zero), with the angle on the wire [deg]."""
 
     zero: tuple[float, float, float, float]  # Added to the angle on the wire [deg].
     sense: tuple[int, int, int, int]  # +1 or -1.
     crossed: tuple[bool, bool, bool, bool]
-    """Joints whose agonist is commanded in the wire's place of the antagonist, and the other way
-    round; what the sensors measure is never crossed."""
+    """Joints whose muscles change places in what is commanded, never in what is measured."""
 
     def pressure_to_wire(self, pressure: Muscles) -> Muscles:
         """Commanded pressures [bar], from the order of the muscles to that of the wire."""
@@ -224,16 +209,16 @@ class Wiring:
         return np.where(np.array(self.crossed)[:, None], pairs[:, ::-1], pairs).ravel()
 
 
-#: The lab's PAMY2, by the source of its client (pam_interface, March 2024): the muscles of joint 4
-#: change places in what is commanded, joints 1 to 3 count the other way, and the zeros are those of
+#: The lab's PAMY2, by the source of its client (pam_interface, March 2024); the zeros are those of
 #: that robot's encoders.
 LAB = Wiring(
     zero=(-5.37, 2.5, -0.75, -44.5), sense=(-1, -1, -1, 1), crossed=(False, False, False, True)
 )
 
-ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
-"""Angle of an encoder's count [deg], by the parts list (poles, counts to a pole); not confirmed."""
+#: Angle of an encoder's count [deg], by the parts list (poles, counts to a pole); not confirmed.
+ENCODER_COUNT = 360.0 / np.array([200 * 100, 92 * 200, 72 * 200, 72 * 200])
 SPEED_PERIODS = 5  # The speed is a difference over these; how the real robot has it is not known.
+_microseconds = lambda seconds: round(1e6 * seconds) & WORD
 
 
 class TelegramWriter:
@@ -277,8 +262,3 @@ class TelegramWriter:
         for part, pressure in ((joints, measured), (points, crossed)):
             part["p_ago"], part["p_antago"] = pressure[0::2], pressure[1::2]
         return self._record.tobytes()
-
-
-def _microseconds(time: float) -> int:
-    """Time [s] as the telegram has it."""
-    return round(1e6 * time) & WORD
