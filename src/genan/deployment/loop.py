@@ -163,9 +163,7 @@ class _Flying:
         self._turn = self._asked = 0
         self._ramp: RampTo | None = None
         self._undelivered = 0
-        self.stop = Stop(
-            StopReason.CONTROLLER, "it was interrupted"
-        )  # until another reason ends it
+        self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")  # until it ends otherwise
         self._pacer = interface.Pacer(loop.robot.clock, robot.dt, origin=loop.origin)
         self._guard = Guard(robot, loop.safety, now=0.0)
 

@@ -65,12 +65,9 @@ class SafetySettings:
     change: float = 0.01
     """Largest change of a control in one period, in its unit: the paper's, 5/s at 500 Hz. Nothing
     is sent that is faster, ramps and the first command included."""
-    wild: float = 10.0
-    """A controller may ask for this many times that, and is limited; beyond, it is stopped."""
-    ramp: float = 1.0
-    """Time of the ramp to rest at the end [s]; longer where the rate limit asks for it."""
-    margin: float = 5.0 / DEGREES
-    """Near to a limit [rad or m]: where the penalty begins that policies are trained with ..."""
+    wild: float = 10.0  # Asking for up to this many times that is limited; for more, stopped.
+    ramp: float = 1.0  # Time of the ramp to rest [s]; longer where the rate limit asks for it.
+    margin: float = 5.0 / DEGREES  # Near to a limit [rad or m]: where training's penalty begins ...
     approach: float = 6.0
     """... a joint that still moves towards the limit faster than this stops the flight [rad/s or
     m/s]. Arms do lean on their stops (a third of the returns at table tennis), slowly: policies 0.6
@@ -78,16 +75,15 @@ class SafetySettings:
     beyond: float = 4.0 / DEGREES
     """A joint further than this beyond a limit, deep in the rubber of its stop, stops the flight
     [rad or m]. The deepest of 2500 exploration trajectories: 2.4 degrees."""
-    speed: float = 25.0
-    """A joint faster than this stops the flight [rad/s or m/s]; explorations reach 15.5."""
-    stale: float = 0.04
-    """Longest time without a new reading [s]: the delay of the robot's own valves and air."""
+    speed: float = 25.0  # A faster joint stops the flight [rad/s or m/s]; explorations reach 15.5.
+    stale: float = (
+        0.04  # Longest without a new reading [s]: the delay of the robot's valves and air.
+    )
     frozen: float = 0.1  # Longest time in which no joint moves by a count of its encoder [s] ...
     frozen_travel: float = 0.3
     """... while a control travels this far, in its unit. The largest of 2500 exploration
     trajectories and 60 trials: 60 ms, 0.15."""
-    leap: float = 0.05
-    """The robot's clock may run ahead of the loop's by this between two readings [s]."""
+    leap: float = 0.05  # The robot's clock may run ahead by this between two readings [s].
     late: float = 0.04  # Longest delay of a tick [s], for the same reason.
     late_ticks: int = 10  # Ticks in a row of which each is late by a period or more.
     rounding: float = 1e-3

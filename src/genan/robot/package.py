@@ -122,13 +122,11 @@ def open_virtual(name: str, *, task: str | None = None, **settings: Any) -> Any:
 def bundled_actuators(name: str) -> Path:
     """Folder of the fitted actuators that come with the robot ``name``."""
     there = {robot: path.parent for robot, path in _bundled("actuators/actuator.json")}
-    if name not in there:
-        if name in robot_names():
-            robot_folder(name)  # which may say more
-        raise ActuatorError(
-            f"There are no bundled actuators {name!r}; there are: {listing(there)}."
-        )
-    return there[name]
+    if name in there:
+        return there[name]
+    if name in robot_names():
+        robot_folder(name)  # which may say more
+    raise ActuatorError(f"There are no bundled actuators {name!r}; there are: {listing(there)}.")
 
 
 def find_actuators(folder: Path | str) -> Path:

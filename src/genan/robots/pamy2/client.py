@@ -295,6 +295,5 @@ class O80Robot(Pamy2Client):
         return self._front_end
 
     def _lost(self, what: str) -> ConnectionLostError:
-        return ConnectionLostError(
-            f"The o80 back-end {self.segment!r} {what}; start it (o80_pamy2) and connect again."
-        )
+        words = f"{what}; start it (o80_pamy2) and connect again"
+        return ConnectionLostError(f"The o80 back-end {self.segment!r} {words}.")

@@ -25,6 +25,7 @@ from genan.signals import Multisine
 Samples = Float[np.ndarray, " samples"]
 Frequencies = Float[np.ndarray, " lines"]  # [Hz].
 Response = Complex[np.ndarray, " lines"]
+Spectrum = tuple[Frequencies, Response]
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,7 @@ class TransferFunction:
         return resonance * np.exp(-2.0 * np.pi * s * self.delay)
 
 
-def frequency_response(
-    d: Samples, q: Samples, *, dt: float, period: float
-) -> tuple[Frequencies, Response]:
+def frequency_response(d: Samples, q: Samples, *, dt: float, period: float) -> Spectrum:
     """Frequencies excited in d and the response Q/D there, over whole periods."""
     periods, rest = divmod(len(d), round(period / dt))
     if periods < 1 or rest:

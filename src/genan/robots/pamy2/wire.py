@@ -211,9 +211,7 @@ class Wiring:
 
 #: The lab's PAMY2, by the source of its client (pam_interface, March 2024); the zeros are those of
 #: that robot's encoders.
-LAB = Wiring(
-    zero=(-5.37, 2.5, -0.75, -44.5), sense=(-1, -1, -1, 1), crossed=(False, False, False, True)
-)
+LAB = Wiring((-5.37, 2.5, -0.75, -44.5), (-1, -1, -1, 1), (False, False, False, True))
 
 #: Angle of an encoder's count [deg], by the parts list (poles, counts to a pole); not confirmed.
 ENCODER_COUNT = 360.0 / np.array([200 * 100, 92 * 200, 72 * 200, 72 * 200])
