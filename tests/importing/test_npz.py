@@ -104,12 +104,12 @@ def test_a_trajectory_of_mujoco_sysid_has_three_clocks(tmp_path):
         ({"q": Q, "u": U, "dt": [0.01, 0.02]}, "dt should be one positive number"),
         (
             {"q": Q, "u": U, "dt": 0.01, "traj_start": [0, 10], "traj_end": [20, 30]},
-            "follow each other",
+            "do not cut its 50 rows",
         ),
-        ({"q": Q, "u": U, "traj_start": [0], "traj_end": [51]}, "cut 50 rows"),
+        ({"q": Q, "u": U, "traj_start": [0], "traj_end": [51]}, "do not cut its 50 rows"),
         (
             {"q": Q, "u": U, "traj_start": [0], "traj_end": [50], "traj_name": ["a", "b"]},
-            "2 entries for 1",
+            "should have 1 entries",
         ),
         ({"q": Q, "u": U}, "has no column 'w:0'; the columns there are: 'q:0', 'q:1', 'u:0'"),
         (

@@ -126,7 +126,7 @@ def test_streams_that_go_back_in_time(robot):
     time = np.concatenate([np.arange(30), np.arange(30)]) * 0.01
     pieces, whole = assemble(robot, [(NAMES, time, samples(time))])
     assert [len(piece.q) for piece in pieces] == [30, 30] and whole.faults["restart"] == 1
-    with pytest.raises(DataError, match="goes back in time, so its streams cannot be put together"):
+    with pytest.raises(DataError, match="goes back in time, so its streams do not fit"):
         assemble(
             robot,
             [(NAMES[:2], time, samples(time)[:, :2]), (NAMES[2:], time, samples(time)[:, 2:])],

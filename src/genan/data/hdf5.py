@@ -131,12 +131,10 @@ def refuse_unwritable(path: Path) -> Iterator[None]:
 
 
 def abandon(file: h5py.File) -> None:
-    """Close a file whose disk refuses to be written, leaving what is on the disk as it is.
-
-    HDF5 tries again to write what it holds when it closes, fails again, and takes the process down
-    at exit. So its descriptor is pointed at a scratch file first, in memory where the system has
-    such. Dataset objects of the file must still be alive at this moment.
-    """
+    """Close a file whose disk refuses to be written, leaving what is on the disk as it is. HDF5
+    tries again to write what it holds when it closes, fails again, and takes the process down at
+    exit. So its descriptor is pointed at a scratch file first, in memory where the system has such.
+    Dataset objects of the file must still be alive at this moment."""
     memory = getattr(os, "memfd_create", None)
     with (
         suppress(OSError, RuntimeError, ValueError),
@@ -233,8 +231,8 @@ def open_to_read(path: Path) -> Iterator[tuple[h5py.File, Summary]]:
             file = h5py.File(path, "r", swmr=True)
     except (OSError, ValueError) as error:
         if "truncated" in str(error):
-            left = f"its end is missing ({path.stat().st_size} bytes are left)"
-            raise DataError(f"{path} is cut short: {left}; {again}.") from None
+            end = f"its end is missing ({path.stat().st_size} bytes are left)"
+            raise DataError(f"{path} is cut short: {end}; {again}.") from None
         raise DataError(f"{path} cannot be read: {reason(error)}.") from None
     try:
         yield file, _summarise(file, path)
@@ -339,8 +337,7 @@ def describe(file: h5py.File, channels: Channels, provenance: Table) -> None:
     """Write the attributes that say what the file holds."""
     text = provenance_text(provenance)
     if (size := len(text.encode())) > PROVENANCE_BYTES:
-        most = f"a file holds {PROVENANCE_BYTES}"
-        raise DataError(f"The provenance is {size} bytes long and {most}; keep tables elsewhere.")
+        raise DataError(f"The provenance is {size} bytes long, more than {PROVENANCE_BYTES}.")
     first = {"format": np.bytes_(FORMAT), "version": np.int64(VERSION)}
     names = {name: _fixed(getattr(channels, name)) for name in NAMES}
     last = {"control_range": channels.control_range.astype("<f8")}
@@ -373,10 +370,8 @@ def copy_rows(source: Any, target: h5py.Dataset, rows: int) -> None:
 
 
 def write_finished(head: Summary, columns: Table) -> None:
-    """Write a whole finished file that says of itself what ``head`` says.
-
-    ``columns``: by dataset name, an array or an HDF5 dataset [rows or more, columns].
-    """
+    """Write a whole finished file that says of itself what ``head`` says. ``columns``: by dataset
+    name, an array or an HDF5 dataset [rows or more, columns]."""
     rows, packed = head.samples, {"compression": "gzip", "compression_opts": 1, "shuffle": True}
     packed |= {"fletcher32": True, "track_times": False}
     # Kept to the end: a dataset that is let go while the disk is full takes the process down.
@@ -399,11 +394,9 @@ def write_lengths(file: h5py.File, lengths: Lengths, names: Sequence[str]) -> li
 
 
 def write(path: Place, trajectories: Trajectories, *, truth: Arrays | None = None) -> None:
-    """Write a whole recording; an existing file is never touched.
-
-    ``truth``: what only a virtual robot knows (torques "tau" [N m], "pressure" [Pa], ...),
-    each [rows, columns]; kept apart, for evaluation only.
-    """
+    """Write a whole recording; an existing file is never touched. ``truth``: what only a virtual
+    robot knows (torques "tau" [N m], "pressure" [Pa], ...), each [rows, columns]; kept apart, for
+    evaluation only."""
     path, t = Path(path), trajectories
     columns = {"q": t.q, "u": t.u}
     for name, values in sorted((truth or {}).items()):
@@ -417,11 +410,9 @@ def write(path: Place, trajectories: Trajectories, *, truth: Arrays | None = Non
 
 
 def load(path: Path | str, indices: Indices | None = None) -> Trajectories:
-    """Read a recording, finished or not, up to its last whole trajectory.
-
-    ``<name>.partial`` works too, also while it is being written. ``indices``: trajectories to read,
-    counted from 0, in this order, and no rows of others; left out: all.
-    """
+    """Read a recording, finished or not, up to its last whole trajectory. ``<name>.partial`` works
+    too, also while it is being written. ``indices``: trajectories to read, counted from 0, in this
+    order, and no rows of others; left out: all."""
     return load_with_stamps(path, indices, steady=True)[0]
 
 
@@ -451,9 +442,7 @@ def load_with_stamps(
 
 def read_truth_for_evaluation_only(path: Place, indices: Indices | None = None) -> Arrays:
     """What only a virtual robot knows, by name [rows, columns]; never to be learnt from.
-
-    ``indices``: trajectories to read, as in ``load``.
-    """
+    ``indices``: trajectories to read, as in ``load``."""
     with open_to_read(Path(path)) as (file, head):
         if not head.truth:
             raise DataError("It holds no truth for evaluation; only virtual robots can record it.")
@@ -473,8 +462,7 @@ def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.nda
     try:
         values = np.empty((int(head.lengths[numbers].sum()), *dataset.shape[1:]))
     except (MemoryError, ValueError):
-        held = f"It holds {head.samples} samples"
-        raise DataError(f"{held}, more than memory can; read it in parts.") from None
+        raise DataError(f"Its {head.samples} samples do not fit into memory.") from None
     filled = 0
     for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
         first, last = int(ends[run[0]] - head.lengths[run[0]]), int(ends[run[-1]])
@@ -488,22 +476,18 @@ def _check_time(whose: str, time: Stamps, dt: float, steady: bool) -> None:
     step = np.diff(time)
     usual, tolerance = float(np.median(step)), TIME_TOLERANCE if steady else UNSTEADY_TOLERANCE
     if usual > 0.0 and not abs(usual - dt) <= tolerance * dt:
-        sampled = f"sampled at {1 / usual:.6g} Hz by its time stamps"
-        says = f"the file says {1 / dt:.6g} Hz"
-        raise DataError(f"It has two rates in one file: {whose} is {sampled} and {says}.")
+        rates = f"sampled at {1 / usual:.6g} Hz by its stamps, and the file says {1 / dt:.6g} Hz"
+        raise DataError(f"It has two rates in one file: {whose} is {rates}.")
     wrong = ~(np.abs(step - dt) <= TIME_TOLERANCE * dt)
     if steady and wrong.any():
         row = int(np.argmax(wrong))
-        between = f"{1e3 * step[row]:.4g} ms pass between the samples {row} and {row + 1}"
-        where = f"{between} where dt is {1e3 * dt:.4g} ms"
-        raise DataError(f"In {whose} is a gap: {where}; cut it there or resample it.")
+        gap = f"{1e3 * step[row]:.4g} ms pass between the samples {row} and {row + 1}"
+        raise DataError(f"In {whose} is a gap: {gap}, not dt, {1e3 * dt:.4g} ms; cut it there.")
 
 
 class Recorder:
-    """Writes one recording; use it in a ``with`` block, and call ``finish`` at its end.
-
-    Leaving the block without ``finish`` (an error, Ctrl-C) keeps the partial file, to go on later.
-    """
+    """Writes one recording; use it in a ``with`` block, and call ``finish`` at its end. Leaving the
+    block without ``finish`` (an error, Ctrl-C) keeps the partial file, to go on later."""
 
     def __init__(
         self, path: Place, channels: Channels, provenance: Table, truth: Widths, resume: bool
@@ -527,10 +511,8 @@ class Recorder:
         cls, path: Place, channels: Channels, *, provenance: Table, truth: Widths = None
     ) -> "Recorder":
         """Begin a new recording, a file ``path`` once it is finished; what exists is left alone.
-
         ``provenance``: where it comes from, without clock times, or equal content will not be equal
-        bytes. ``truth``: name and number of columns of what is for evaluation only.
-        """
+        bytes. ``truth``: name and number of columns of what is for evaluation only."""
         return cls(path, channels, provenance, truth, resume=False)
 
     @classmethod
@@ -562,12 +544,9 @@ class Recorder:
     ) -> None:
         """Add one trajectory, q [T, nq] [rad or m] and u [T, nu]; a refused one changes nothing.
 
-        Args:
-            q: positions.
-            u: controls, in their units.
-            truth: for evaluation only, each [T, columns], with the names given at the start.
-            dt: sampling period of this trajectory [s], checked against the recording's.
-            recording: name of the longer one that this is a piece of; left out: one of its own.
+        ``truth``: for evaluation only, each [T, columns], with the names given at the start;
+        ``dt``: its sampling period [s], checked against the recording's; ``recording``: name of the
+        longer one that this is a piece of, left out: one of its own.
         """
         number, truth = len(self), truth or {}
         q, u = np.asarray(q, dtype=np.float64), np.asarray(u, dtype=np.float64)
@@ -623,8 +602,7 @@ class Recorder:
     def _writing(self, purpose: str) -> Iterator[None]:
         """Refuse a closed recorder; a fault of the disk closes it, and what is safe stays."""
         if self._file is None:
-            closed = f"The recording into {self.path} is closed"
-            raise DataError(f"{closed}; begin it again to {purpose}.")
+            raise DataError(f"The file {self.path} is closed; begin it again to {purpose}.")
         try:
             yield
         except (OSError, RuntimeError) as error:
@@ -641,8 +619,7 @@ class Recorder:
             return None
         held = f"{self.partial} holds {counted(len(there))} of"
         if not resume:
-            what_to_do = "resume it, choose another file name, or delete it"
-            raise DataError(f"{held} an unfinished recording; {what_to_do}.")
+            raise DataError(f"{held} an unfinished recording; resume it, move it or delete it.")
         old, new = (
             {"provenance": one.provenance, **one.channels.settings(), "truth": dict(one.truth)}
             for one in (there, self)

@@ -108,8 +108,7 @@ class Channels:
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             mine, theirs = (f"{1.0 / each:.6g} Hz (dt {each:.6g} s)" for each in (self.dt, dt))
             rates = f"the recording is sampled at {mine}, {whose} at {theirs}"
-            why = "what is learnt at one rate is wrong at another"
-            raise DataError(f"Two rates: {rates}; resample one, because {why}.")
+            raise DataError(f"Two rates: {rates}; resample one of the two.")
 
     def check_robot(self, robot: Robot) -> None:
         """Refuse, by name, a robot with other joints, controls, units, or another rate."""
@@ -291,8 +290,7 @@ class Trajectories:
 
     @classmethod
     def load(cls, path: Path | str) -> "Trajectories":
-        """Read a recording (see ``genan.data.load``); its time stamps, where it has some, are
-        checked against dt.
+        """Read a recording (see ``genan.data.load``); time stamps in it are checked against dt.
 
         Args:
             path: an HDF5 file made by ``genan collect``, ``genan import`` or ``Recorder``.
@@ -328,11 +326,9 @@ class Trajectories:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Trajectories"]) -> "Trajectories":
-        """All trajectories of several recordings with the same channels, in order.
-
-        The same name in two of them is the same recording where both come from the same origin,
-        else another one, distinguished by its number in ``parts`` ("0/run 1", "1/run 1").
-        """
+        """All trajectories of several recordings with the same channels, in order. The same name in
+        two of them is the same recording where both come from the same origin, else another one,
+        distinguished by its number in ``parts`` ("0/run 1", "1/run 1")."""
         if not parts:
             raise DataError("There is nothing to concatenate; give at least one recording.")
         first, origin = parts[0].channels.settings(), parts[0].provenance
@@ -428,14 +424,10 @@ class Differences:
 
 
 def finite_differences(q: Positions, *, lengths: Lengths, dt: float) -> Differences:
-    """Differentiate positions, never across the boundary of two trajectories.
-
-    With these two definitions the step qd' = qd + dt qdd, q' = q + dt qd' gives back q_{t+1} from
-    q_t: the labels retrace the data.
-
-    ``q``: positions of all trajectories, one after the other [rad or m]; ``lengths``: samples of
-    each, at least 3; ``dt``: sampling period [s].
-    """
+    """Differentiate positions, never across the boundary of two trajectories. With these two
+    definitions the step qd' = qd + dt qdd, q' = q + dt qd' gives back q_{t+1} from q_t: the labels
+    retrace the data. ``q``: positions of all trajectories, one after the other [rad or m];
+    ``lengths``: samples of each, at least 3; ``dt``: sampling period [s]."""
     shortest, total = int(lengths.min()) if len(lengths) else 0, int(lengths.sum())
     if len(q) != total or shortest < SHORTEST:
         must = f"each be at least {SHORTEST} and add up to the {len(q)} rows of q"
@@ -451,16 +443,12 @@ def split(
     trajectories: Trajectories | Sequence[str] | int, *, fraction: float = 0.8, seed: int
 ) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " held_out"]]:
     """Two lists of trajectory numbers, disjoint and together complete, each in rising order and
-    never empty.
-
-    Neighbouring samples of one trajectory are nearly equal, and so are pieces of one recording: a
-    split through either would test on what was learnt. All trajectories of a recording are in the
-    same list.
-
-    ``trajectories`` may also be the name of each one's recording [N], or a number of trajectories
-    where each is a recording of its own. ``fraction``: part of the recordings, at least 2, in the
-    first list, rounded to whole ones. The same ``seed`` gives the same split.
-    """
+    never empty. Neighbouring samples of one trajectory are nearly equal, and so are pieces of one
+    recording: a split through either would test on what was learnt. All trajectories of a recording
+    are in the same list. ``trajectories`` may also be the name of each one's recording [N], or a
+    number of trajectories where each is a recording of its own. ``fraction``: part of the
+    recordings, at least 2, in the first list, rounded to whole ones. The same ``seed`` gives the
+    same split."""
     names = own_names(trajectories) if isinstance(trajectories, int) else trajectories
     names = names.recordings if isinstance(names, Trajectories) else names
     recordings = list(dict.fromkeys(names))

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from genan.data import hdf5
 from genan.data.inspection.measures import GAP_PERIODS, find_quantum, measure_timing, runs
 from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels, counted
-from genan.errors import DataError, SettingError, listing, refuse
+from genan.errors import DataError, listing, refuse
 from genan.importing.mapping import ColumnMapping, ImportSettings, choose_files, map_columns
 from genan.importing.source import Facts, LogSource, RawRecording, open_source
 from genan.provenance import versions
@@ -172,11 +172,9 @@ def import_logs(
 
 
 class ImportedFile:
-    """One recording file of an import: trajectories go in, the words about them come out.
-
-    Nothing is compressed: sensor noise does not shrink by more than a tenth, and gzip would take
-    most of the time of an import. Every chunk has a checksum.
-    """
+    """One recording file of an import: trajectories go in, the words about them come out. Nothing
+    is compressed: sensor noise does not shrink by more than a tenth, and gzip would take most of
+    the time of an import. Every chunk has a checksum."""
 
     def __init__(self, path: Path, file: h5py.File, robot: Robot, settings: ImportSettings) -> None:
         self.path, self._file, self._robot, self._settings = path, file, robot, settings
@@ -303,8 +301,8 @@ class ImportedFile:
             if max(-low, high) > farthest and not self._settings.accept_units:
                 goes = f"Joint {joint.name!r} goes from {low:.4g} to {high:.4g} {joint.unit}"
                 looks = f"in recording {recording!r}, which looks like {words}"
-                todo = f'declare --units {joint.name}={unit} (or log_unit = "{unit}" in robot.toml)'
-                raise DataError(f"{goes} {looks}: {todo}, or give --accept-units if it is right.")
+                todo = f"declare --units {joint.name}={unit}, or --accept-units if it is right"
+                raise DataError(f"{goes} {looks}: {todo}.")
         lower, upper = self._robot.u_range
         slack = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * ROUNDING
         ends = zip(self._robot.controls, u.min(axis=0), u.max(axis=0), lower, upper, strict=True)
@@ -387,17 +385,23 @@ class Resampler:
         streams = [s for s in recording.streams if len(s.values) and set(wanted) & set(s.names)]
         missing = set(wanted).difference(*(stream.names for stream in streams))
         if streams and missing:
-            lacks = f"{where} has no samples of {min(missing)!r}"
-            raise DataError(f"{lacks}; leave it out by --without.")
+            raise DataError(f"{where} has no samples of {min(missing)!r}; use --without.")
         cleaned: list[CleanStream] = []
         for stream in sorted(streams, key=lambda stream: wanted[0] not in stream.names):
             time = stream.time
             if named in stream.names:
                 time = stream.values[:, stream.names.index(named)] * self.mapping.time_factor
+            period = 1.0 / settings.rate if settings.rate else self.source.period or 0.0
             if unstamped := settings.rate is not None or time is None:
-                time = self._declared_period() * np.arange(len(stream.values))
-            if unstamped and len(streams) > 1:
-                raise SettingError(f"{where} has several streams without stamps to align them by.")
+                time = period * np.arange(len(stream.values))
+            lacks = (
+                f"{self.source.path} has no time stamps and does not say how fast it was sampled"
+            )
+            several = f"{where} has several streams without stamps to align them by."
+            refuse(
+                (unstamped and not period, f"{lacks}: name them with --time, or give --rate [Hz]."),
+                (unstamped and len(streams) > 1, several),
+            )
             time = np.asarray(time, dtype=np.float64)
             period = median_period(time[np.isfinite(time)])
             if not cleaned:
@@ -414,16 +418,8 @@ class Resampler:
             kept = clean(time, values, gap, faults, drop=not holds)
             cleaned.append(CleanStream(np.array(own), *kept))
         if len(cleaned) > 1 and found.faults["restart"]:
-            apart = "so its streams cannot be put together; cut it there, or use --without"
-            raise DataError(f"{where} goes back in time, {apart}.")
+            raise DataError(f"{where} goes back in time, so its streams do not fit; use --without.")
         return cleaned
-
-    def _declared_period(self) -> float:
-        if self.settings.rate is None and self.source.period is None:
-            lacks = "has no time stamps and does not say how fast it was sampled"
-            todo = "name its time column with --time, or give --rate [Hz]"
-            raise SettingError(f"{self.source.path} {lacks}; {todo}.")
-        return 1.0 / self.settings.rate if self.settings.rate else self.source.period or 0.0
 
     def _refuse_slow(self, period: float | None, where: str) -> None:
         dt = self.dt
@@ -434,8 +430,7 @@ class Resampler:
                 stamped = f"{where} has a sample every {period:g} s by its time stamps"
                 raise DataError(f"{stamped}; they look like {unit}: declare --time-unit {unit}.")
         rates = f"sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz"
-        todo = f"set dt = {period:.4g} or more in robot.toml, or leave it out with --without"
-        raise DataError(f"{where} is {rates}; {todo}.")
+        raise DataError(f"{where} is {rates}; set dt = {period:.4g} or more, or use --without.")
 
     def _values_at(
         self, at: Times, taken: slice | None, streams: list[CleanStream]

@@ -105,9 +105,8 @@ def choose_files(settings: ImportSettings, recordings: Sequence[tuple[str, Facts
             return found
         known = sorted({f"{key}={x}" for _, facts in recordings for key, x in facts.items()})
         said = f"; they say of themselves: {listing(known[:20])}" if known else ""
-        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-        there = f"{listing(names[:6])}{more}{said}"
-        raise DataError(f"No recording fits {pattern!r}; there are {there}.")
+        there = listing(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        raise DataError(f"No recording fits {pattern!r}; there are {there}{said}.")
 
     given = settings.only, settings.without, settings.test
     only, without, test = (set().union(*map(fitting, patterns)) for patterns in given)
@@ -205,9 +204,9 @@ def _mapped(
         wanted = {name: column or name for name, column in columns.items()}
         _refuse_missing(wanted, source, f'; {todo} with log = "COLUMN" in robot.toml')
     elif len(ordered) != len(channels):
-        has = f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)})"
-        declares = f"the robot declares {len(channels)} ({listing(columns)})"
-        raise DataError(f"{has} and {declares}; {todo} correct robot.toml.")
+        has, own = f"{len(ordered)} {kind}s ({listing(ordered)})", listing(columns)
+        declares = f"the robot declares {len(channels)} ({own}); {todo} correct robot.toml"
+        raise DataError(f"{source.path} has {has} and {declares}.")
     else:
         wanted = dict(zip(columns, ordered, strict=True))
     found = []

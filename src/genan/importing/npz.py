@@ -54,8 +54,8 @@ def open_npz(path: Path) -> LogSource:
         for stem, file in files.items():
             archive = first if file == first.path else _Archive(stem, file)
             if archive.period != first.period:
-                two = f"{file} has dt {archive.period} s and {first.path} has {first.period} s"
-                raise DataError(f"{two}; import them one by one.")
+                both = f"dt {archive.period} s and {first.path} has {first.period} s"
+                raise DataError(f"{file} has {both}; import them one by one.")
             yield from archive.read(names, before)
             before += file.stat().st_size
 
@@ -150,13 +150,11 @@ class _Archive:
         starts, ends = (self.arrays[f"traj_{e}"].reshape(-1).astype(int) for e in ("start", "end"))
         edges = np.stack([starts, ends], axis=1).ravel() if len(starts) == len(ends) else [1, 0]
         if (np.diff(edges, prepend=0, append=rows) < 0).any():
-            cut = f"traj_start and traj_end should cut {rows} rows into recordings"
-            raise DataError(f"{self.path}: {cut} that follow each other; they do not.")
+            raise DataError(f"{self.path}: traj_start and traj_end do not cut its {rows} rows.")
         names, kinds = self._texts("traj_name"), self._texts("traj_kind")
         for what, entries in (("name", names), ("kind", kinds)):
             if len(entries) not in (0, len(starts)):
-                has = f"traj_{what} has {len(entries)} entries for {len(starts)}"
-                raise DataError(f"{self.path}: {has}.")
+                raise DataError(f"{self.path}: traj_{what} should have {len(starts)} entries.")
         facts: list[dict[str, Any]] = [{"kind": kind} for kind in kinds] or [{} for _ in starts]
         if keys := self._texts("traj_meta_names"):
             values = self.arrays["traj_meta"].reshape(len(starts), -1).tolist()

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -59,9 +59,6 @@ _BLOCK = 1 << 16  # Messages that are read together.
 _STAMP = ("header.stamp.sec", "header.stamp.nanosec")
 
 
-# --- Bags: topics, and raw messages.
-
-
 @dataclass(eq=False)
 class BagTopic:
     """A topic of a bag, which reads numbers from its messages."""
@@ -77,7 +74,7 @@ class BagTopic:
     @cached_property
     def types(self) -> Types:
         """The types of ROS, and those that the file defines."""
-        from rosbags.typesys import get_types_from_idl, get_types_from_msg
+        from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 
         own: dict[str, Any] = {}
         with suppress(Exception):  # what cannot be parsed matters only if it is met in a message
@@ -87,7 +84,8 @@ class BagTopic:
                 for part in filter(str.strip, self.definition.split("=" * 80 + "\n")):
                     headed = part.startswith("IDL: ")
                     own |= get_types_from_idl(part.partition("\n")[2] if headed else part)
-        return {**_ros_types(self.wire), **own}
+        ros = get_typestore(Stores.ROS1_NOETIC if self.wire == "ros1" else Stores.LATEST)
+        return {**ros.fielddefs, **own}
 
     def layout(self, message: bytes) -> "MessageLayout":
         """Where the numbers of a message are."""
@@ -97,12 +95,10 @@ class BagTopic:
         self, messages: Sequence[bytes], receipts: Sequence[int], paths: Sequence[str], stamps: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
         """Time [ns] and numbers of each message, whether they were there, if by the header.
-
         ``stamps``, the time of a sample: its message's ``header.stamp``, or when the recorder
         received it; auto: the header's, where there is one that is not zero and of the recorder's
         clock (that of a simulation or another computer is not, and topics without a header could
-        not be aligned with it).
-        """
+        not be aligned with it)."""
         n, received = len(messages), np.array(receipts, np.int64)
         values, seen = np.zeros((n, len(paths))), np.zeros((n, len(paths)), bool)
         stamp = np.full(n, -1, np.int64)
@@ -127,14 +123,6 @@ class BagTopic:
             late = np.median((received - stamp)[:_BLOCK])
             header = bool(stamp[0] > 0 and SAME_CLOCK[0] <= late <= SAME_CLOCK[1])
         return (np.where(stamp >= 0, stamp, received) if header else received), values, seen, header
-
-
-@cache
-def _ros_types(wire: Wire) -> Types:
-    from rosbags.typesys import Stores, get_typestore
-
-    types: Types = get_typestore(Stores.ROS1_NOETIC if wire == "ros1" else Stores.LATEST).fielddefs
-    return types
 
 
 @dataclass(eq=False)
@@ -197,9 +185,8 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
         with _damage_in_words(path), path.open("rb") as file:
             file.seek(-len(magic), 2)
             if file.read() != magic:
-                end = "it ends without the closing mark of an MCAP file"
                 todo = "copy it again, or write a whole one with 'mcap recover'"
-                raise DataError(f"{path} is cut off: {end}; {todo}.")
+                raise DataError(f"{path} is cut off: it has no closing mark; {todo}.")
             file.seek(0)
             summary = make_reader(file).get_summary()
             schemas, channels, counts = dict[int, Any](), dict[int, Any](), Counter[int]()
@@ -230,10 +217,8 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
 
 
 def _mcap_messages(file: BinaryIO, summary: Any, topics: Collection[str]) -> Messages:
-    """Messages of some topics: by the index of chunks, without which the library is slower.
-
-    It makes an object of each message, which takes 4 times as long.
-    """
+    """Messages of some topics: by the index of chunks, without which the library is slower. It
+    makes an object of each message, which takes 4 times as long."""
     from mcap.data_stream import ReadDataStream
     from mcap.reader import NonSeekingReader
     from mcap.records import Chunk
@@ -271,9 +256,8 @@ def _damage_in_words(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         words = f"{type(error).__name__}: {error}".rstrip(". ")
-        cannot = f"{path} cannot be read as a bag ({words}); it may be cut off or damaged"
-        repair = "repair it with 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'"
-        raise DataError(f"{cannot}: copy it again, or {repair}.") from error
+        todo = "copy it again, or try 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'"
+        raise DataError(f"{path} is no bag ({words}), or cut off or damaged; {todo}.") from error
 
 
 def _mcap_parts(folder: Path) -> list[Path]:
@@ -294,9 +278,6 @@ def _mcap_parts(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-# --- Messages: where their numbers are.
-
-
 @dataclass(frozen=True)
 class MessageField:
     """A number, or a row of numbers, in a message."""
@@ -308,11 +289,9 @@ class MessageField:
 
 
 class MessageLayout:
-    """The places of all numbers of a message, found in one pass over it.
-
-    ``fields`` by path (``position``, ``points[0].positions``); ``places`` are the bytes that hold
-    lengths and names, and ``bytes`` what these are in every message of this layout.
-    """
+    """The places of all numbers of a message, found in one pass over it. ``fields`` by path
+    (``position``, ``points[0].positions``); ``places`` are the bytes that hold lengths and names,
+    and ``bytes`` what these are in every message of this layout."""
 
     def __init__(self, message: bytes, types: Types, name: str, wire: Wire) -> None:
         self.fields: dict[str, MessageField] = {}
@@ -321,15 +300,13 @@ class MessageLayout:
         self._origin = self._at = len(self._fixed[0])
         if self._aligned and (len(message) < 4 or message[1] > 1):
             came = f"its first bytes are {message[:4].hex(' ')}"
-            todo = "record with a middleware that writes plain CDR"
-            raise DataError(f"A message is not in plain CDR ({came}); {todo}.")
+            raise DataError(f"A message is not in plain CDR ({came}); use a middleware that is.")
         self._order: Literal["<", ">"] = "<" if not self._aligned or message[1] else ">"
         try:
             self._message(name, ("",), (), 0)
         except (IndexError, ValueError) as error:
             other = f"A message of type {name!r} does not follow its definition in the file"
-            why = "the file is damaged, or was recorded with another version of the type"
-            raise DataError(f"{other} ({error}); {why}.") from None
+            raise DataError(f"{other} ({error}): it is damaged, or of another version.") from None
         self.places: Int[np.ndarray, " m"] = np.concatenate(self._fixed)
         self.bytes: UInt8[np.ndarray, " m"] = np.frombuffer(message, np.uint8)[self.places]
 
@@ -425,9 +402,6 @@ class MessageLayout:
         if fixed:
             self._fixed.append(np.arange(first, self._at))
         return first
-
-
-# --- The log.
 
 
 def is_rosbag(path: Path) -> bool:
@@ -532,9 +506,8 @@ def _streams(bag: Bag, names: Sequence[str], stamps: str) -> Iterator[Stream]:
             labels = {label for row in rows if row is not None for label in row.labels}
             others = sorted(labels) or [path for path, _ in layouts[0].paths()]
             more = f" and {len(others) - 20} more" if len(others) > 20 else ""
-            of = f"topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r}"
-            there = f"there is {listing(others[:20])}{more}"
-            raise DataError(f"No message of {of} has {listing(missing)}; {there}.")
+            lacks = f"topic {topic!r} of the bag {bag.name!r} has {listing(missing)}"
+            raise DataError(f"No message of {lacks}; there is {listing(others[:20])}{more}.")
         # columns first seen together: several programs may publish joints on one topic
         free, columns = np.ones(len(paths), bool), list(paths.values())
         while (seen & free).any():

@@ -84,13 +84,8 @@ class LogSource:
 
 
 def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") -> LogSource:
-    """The log at ``path``.
-
-    Args:
-        path: file or folder.
-        format: one of ``FORMATS``; left out: found out from the name and the first bytes.
-        stamps: which of the two time stamps of a bag to use: header, receipt or auto.
-    """
+    """The log at ``path``, a file or folder; ``format``: one of ``FORMATS``, left out: found out by
+    the name and the first bytes; ``stamps`` of a bag to use: header, receipt or auto."""
     empty_folder = path.is_dir() and not any(path.iterdir())
     empty_file = path.is_file() and not path.stat().st_size
     refuse(
@@ -112,8 +107,8 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
         try:
             importlib.import_module(library)
         except ImportError:
-            reads = f"Logs in the format {format!r} are read with the library {library}"
-            raise DataError(f"{reads}; run: pip install 'genan[logs]'.") from None
+            needs = f"Logs in the format {format!r} need the library {library}"
+            raise DataError(f"{needs}; run: pip install 'genan[logs]'.") from None
     opened = _function("open", format)
     found: LogSource = opened(path, stamps) if format == "rosbag" else opened(path)
     return found

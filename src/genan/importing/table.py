@@ -314,9 +314,9 @@ def _o80_columns(path: Path) -> dict[str, str]:
     """Columns of a log of o80, and their units."""
     names = list(sniff(path).names) if path.suffix == ".csv" else parquet_names(path)
     if not {"time_stamp", "position_0"} <= set(names) or not any(map(_PRESSURE.fullmatch, names)):
-        expected = listing(("time_stamp", "position_0", "desired_pressure_0_ago"))
-        came = listing(names[:20])
-        raise DataError(f"{path} is no log of o80: expected {expected}, found {came}.")
+        expected = "'time_stamp', 'position_0', 'desired_pressure_0_ago'"
+        found = f"expected {expected}, found {listing(names[:20])}"
+        raise DataError(f"{path} is no log of o80: {found}.")
     return {name: _UNITS[kind] for name in names if (kind := name.split("_")[0]) in _UNITS}
 
 
@@ -330,8 +330,7 @@ def _read_o80(path: Path, names: Sequence[str]) -> Columns:
     stamp = columns["time_stamp"]
     keep = np.all([np.ones(len(stamp), bool), *(columns[name] != 0 for name in found)], axis=0)
     if not keep.any():
-        lost = f"none of its {len(keep)} samples has its reference found"
-        why = lost if len(keep) else "it has no samples"
+        why = f"none of its {len(keep)} samples has its reference found"
         raise DataError(f"{path} has nothing to import: {why}; leave it out.")
     kept = {name: columns[name][keep] for name in names}
     return kept | {"time_stamp": (stamp[keep] - stamp[keep][0]) / 1e9}
@@ -360,8 +359,8 @@ def open_lerobot(path: Path) -> LogSource:
         name: own for name, spec in signals.items() if (own := _feature_columns(name, spec))
     }
     if not features:
-        kinds = {n: s.get("dtype") if isinstance(s, dict) else s for n, s in signals.items()}
-        only = ", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "no features"
+        dtypes = {n: s.get("dtype") if isinstance(s, dict) else s for n, s in signals.items()}
+        only = ", ".join(f"{name} ({kind})" for name, kind in dtypes.items()) or "no features"
         needed = "positions and commands are needed (observation.state and action)"
         raise DataError(f"{path} has no numbers of a robot, only {only}; {needed}.")
     folder = path / Path(str(info.get("data_path") or "data/")).parts[0]

@@ -110,8 +110,7 @@ def _columns(
     lists = {key: x for key, x in steps.items() if isinstance(x, np.ndarray) and len(x)}
     if not lists:
         only = f"it has no numbers in features 'steps/...', only {listing(sorted(found)[:20])}"
-        todo = "write one Example for each episode, as TensorFlow Datasets does"
-        raise DataError(f"{where} is no episode of RLDS: {only}; {todo}.")
+        raise DataError(f"{where} is no episode of RLDS: {only}.")
     counts = [len(lists[key]) for key in _PER_STEP if key in lists and widths.get(key, 1) == 1]
     counts += [len(lists[key]) // widths[key] for key in lists if key in widths]
     if not counts or not counts[0]:

@@ -340,9 +340,7 @@ def obstacles(
     trajectories: Trajectories, inspection: Inspection, *, history_reach: int
 ) -> tuple[str, ...]:
     """Why nothing can be identified, one sentence each; empty where something can.
-
-    ``history_reach``: age of the oldest command that the network sees [samples], delay included.
-    """
+    ``history_reach``: age of the oldest command that the network sees [samples], delay included."""
     found, samples = [], inspection.samples
     same = f"all {samples} samples are the same"
     moving = [joint for joint in inspection.joints if joint.moves]

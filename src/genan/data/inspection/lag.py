@@ -73,11 +73,9 @@ class Lag:
 
 
 def find_lag(trajectories: Trajectories, *, longest: float = 0.25, quanta: Quanta = ()) -> Lag:
-    """Find the delay between commands and accelerations, joint by joint, up to ``longest`` [s].
-
-    A lag of d means that row t of u acts on the acceleration of row t + d; 0: while q moves from
-    row t to t + 1. ``quanta``: each encoder's smallest step [rad or m], where known already.
-    """
+    """Find the delay between commands and accelerations, joint by joint, up to ``longest`` [s]. A
+    lag of d means that row t of u acts on the acceleration of row t + d; 0: while q moves from row
+    t to t + 1. ``quanta``: each encoder's smallest step [rad or m], where known already."""
     quanta = quanta or joint_quanta(trajectories)
     if (every := len(trajectories.q) // _SAMPLES) > 1:  # whole trajectories, spread over all
         trajectories = trajectories.select(np.arange(len(trajectories))[::every])
@@ -150,13 +148,11 @@ def _joint_lag(
 
 class Commands:
     """The commands of a recording, prepared once for all joints looked at with one stride.
-
     ``rows``: samples whose position is predicted; none where there is too little to look at (short
     trajectories, no commands). ``moving``: columns of the controls that change, ``raw``: these
     controls, standardised [samples, moving]. ``instruments`` are orthonormal [rows, instruments].
     ``taps``: for every degree of integration the commands that act, at every delay [rows, taps],
-    and their projection onto the instruments [instruments, taps].
-    """
+    and their projection onto the instruments [instruments, taps]."""
 
     def __init__(self, trajectories: Trajectories, stride: int, longest: float) -> None:
         lengths, dt = trajectories.lengths, trajectories.dt
@@ -205,11 +201,9 @@ class Commands:
 
 class Response:
     """One joint's second difference at a stride and its past, projected onto the instruments.
-
     ``q``: averaged over a stride; ``shift``: rows away from the commands, to see chance. ``own``:
     further, orthogonal instruments, the joints' older past; ``noise``: variance of one sample that
-    no model has to explain.
-    """
+    no model has to explain."""
 
     def __init__(self, commands: Commands, q: Positions, column: int, shift: int = 0) -> None:
         rows, s, joint = np.roll(commands.rows, shift), commands.stride, q[:, column]

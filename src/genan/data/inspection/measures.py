@@ -223,8 +223,7 @@ def measure_spectrum(trajectories: Trajectories) -> Spectrum:
 
 
 def is_stiction(share: float, count: int) -> bool:
-    """Whether a joint that stands still while its command changes, and then breaks away, does so by
-    more than a coincidence: part of the time, and how often, as ``measure_sticking`` gives them."""
+    """Whether standing still under changing commands is more than a coincidence."""
     return count >= OFTEN and share >= PART
 
 
@@ -256,10 +255,8 @@ def runs(mask: Bool[np.ndarray, " M"]) -> Runs:
 
 def find_jumps(steps: Values, quantum: float | None) -> list[tuple[int, float]]:
     """Rows at which a joint jumps as no motion in the rest of the recording does, and how far, the
-    worst first.
-
-    ``steps``: change of the position from each row to the next [rad or m], NaN at a boundary.
-    """
+    worst first. ``steps``: change of the position from each row to the next [rad or m], NaN at a
+    boundary."""
     bend = np.abs(np.diff(steps))
     usual = bend[bend > 0.0]  # NaN drops out here
     if not len(usual):
@@ -357,15 +354,11 @@ def _variance(q: Values, lengths: Lengths, stride: int) -> float:
 
 def find_quantum(q: Values, lengths: Lengths) -> float | None:
     """The quantum that all changes of an encoder's position are multiples of [rad or m], or None.
-
     Changes between neighbouring samples are used, not the positions themselves: an offset that
     differs from one trajectory to the next does not matter. Rounding to single precision is not
-    taken for a quantum.
-
-    In a log that was interpolated to other times, samples lie anywhere between two readings, but
-    equal neighbours lie between equal readings: where the joint stands still its value is a
-    reading. The changes from one standstill to the next are whole quanta.
-    """
+    taken for a quantum. In a log that was interpolated to other times, samples lie anywhere between
+    two readings, but equal neighbours lie between equal readings: where the joint stands still its
+    value is a reading. The changes from one standstill to the next are whole quanta."""
     steps, cuts, largest = np.diff(q), np.cumsum(lengths)[:-1] - 1, float(np.abs(q).max())
     still = steps == 0.0
     steps[cuts], still[cuts] = 0.0, False
