@@ -23,22 +23,8 @@ import h5py
 import numpy as np
 from jaxtyping import Float
 
-from genan.data.trajectories import (
-    LONGEST_NAME,
-    NAMES,
-    Channels,
-    Indices,
-    Lengths,
-    Table,
-    Trajectories,
-    check_indices,
-    check_samples,
-    checked_names,
-    counted,
-    differences,
-    own_names,
-    provenance_text,
-)
+from genan.data import trajectories
+from genan.data.trajectories import Channels, Indices, Lengths, Table, Trajectories, counted
 from genan.errors import DataError, listing, refuse
 from genan.files import Place
 
@@ -52,7 +38,7 @@ PROVENANCE_BYTES = 60_000  # Longest provenance; HDF5 keeps an attribute under 6
 TIME_TOLERANCE, UNSTEADY_TOLERANCE = 0.01, 0.05
 
 #: How a name is kept while recording: texts of variable length cannot be read meanwhile.
-_NAME = h5py.string_dtype("utf-8", LONGEST_NAME)
+_NAME = h5py.string_dtype("utf-8", trajectories.LONGEST_NAME)
 
 Arrays = Mapping[str, np.ndarray]  # By name, each [rows, columns].
 Stamps = Float[np.ndarray, "_"]  # Of the samples of one trajectory [s].
@@ -93,11 +79,9 @@ class Lock:
                     break
             os.close(self._descriptor)  # its last holder removed the file in the meantime
         _held.add(self._descriptor)
-        try:  # its last holder may have finished in the meantime
-            refuse_existing(path, overwrite=overwrite)
-        except DataError:
+        if path.exists() and not overwrite:  # its last holder finished in the meantime
             self.close()
-            raise
+            refuse_existing(path)
 
     def close(self) -> None:
         """Give the lock back and remove its file; a second call does nothing."""
@@ -254,7 +238,7 @@ def _summarise(file: h5py.File, path: Path) -> Summary:
     attributes = dict(file.attrs)
     found = _texts(attributes["format"])[0] if "format" in attributes else None
     format = f"its 'format' should be {FORMAT!r} and is {found!r}; it holds {listing(sorted(file))}"
-    wanted = {"version", "dt", "control_range", *NAMES}
+    wanted = {"version", "dt", "control_range", *trajectories.NAMES}
     missing = sorted(wanted - attributes.keys())
     version = np.asarray(attributes.get("version", 0))
     readable = version.dtype.kind in "iu" and not version.ndim and version <= VERSION
@@ -265,7 +249,7 @@ def _summarise(file: h5py.File, path: Path) -> Summary:
         error=DataError,
     )
     try:
-        names: dict[str, Any] = {name: _texts(attributes[name]) for name in NAMES}
+        names: dict[str, Any] = {name: _texts(attributes[name]) for name in trajectories.NAMES}
         names["control_range"] = attributes["control_range"]
         channels = Channels(float(attributes["dt"]), **names)
         provenance = json.loads(_texts(attributes.get("provenance", "{}"))[0])
@@ -290,7 +274,7 @@ def _summarise(file: h5py.File, path: Path) -> Summary:
             raise DataError(f"The dataset {name!r} should be {expected}, and is {came}.")
         if unfinished and rows:
             _refuse_cut(dataset, rows, path)
-    recordings = own_names(count)
+    recordings = trajectories.own_names(count)
     if "recording" in file:
         dataset = file["recording"]
         texts = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
@@ -300,7 +284,7 @@ def _summarise(file: h5py.File, path: Path) -> Summary:
         if unfinished:  # names may be missing where the recorder was not given any
             named = tuple(name or str(number) for number, name in enumerate(named))
             named += recordings[len(named) :]
-        recordings = checked_names(named, count)
+        recordings = trajectories.checked_names(named, count)
     return Summary(path, channels, provenance, lengths, truth, unfinished, recordings)
 
 
@@ -335,15 +319,17 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 def describe(file: h5py.File, channels: Channels, provenance: Table) -> None:
     """Write the attributes that say what the file holds."""
-    text = provenance_text(provenance)
+    text = trajectories.provenance_text(provenance)
     if (size := len(text.encode())) > PROVENANCE_BYTES:
         raise DataError(f"The provenance is {size} bytes long, more than {PROVENANCE_BYTES}.")
-    first = {"format": np.bytes_(FORMAT), "version": np.int64(VERSION)}
-    names = {name: _fixed(getattr(channels, name)) for name in NAMES}
-    last = {"control_range": channels.control_range.astype("<f8")}
-    last["provenance"] = _fixed([text]).reshape(())
-    for name, value in {**first, "dt": np.float64(channels.dt), **names, **last}.items():
-        file.attrs[name] = value
+    values = {
+        "format": np.bytes_(FORMAT),
+        "version": np.int64(VERSION),
+        "dt": np.float64(channels.dt),
+    }
+    values |= {name: _fixed(getattr(channels, name)) for name in trajectories.NAMES}
+    values |= {"control_range": channels.control_range.astype("<f8")}
+    file.attrs.update(values | {"provenance": _fixed([text]).reshape(())})
 
 
 def _fixed(texts: Sequence[str]) -> np.ndarray:
@@ -356,10 +342,8 @@ def growing_dataset(
     file: h5py.File, name: str, *width: int, dtype: Any = "<f8", rows: int = CHUNK_ROWS, **more: Any
 ) -> h5py.Dataset:
     """A dataset without rows yet, of ``width`` columns, kept in chunks of ``rows``."""
-    shape, most, chunks = (0, *width), (None, *width), (rows, *width)
-    return file.create_dataset(
-        name, shape, dtype, maxshape=most, chunks=chunks, track_times=False, **more
-    )
+    more |= {"maxshape": (None, *width), "chunks": (rows, *width), "track_times": False}
+    return file.create_dataset(name, (0, *width), dtype, **more)
 
 
 def copy_rows(source: Any, target: h5py.Dataset, rows: int) -> None:
@@ -388,7 +372,7 @@ def write_finished(head: Summary, columns: Table) -> None:
 def write_lengths(file: h5py.File, lengths: Lengths, names: Sequence[str]) -> list[h5py.Dataset]:
     """Write what cuts the rows into trajectories, and their recordings where these have names."""
     written = [file.create_dataset("length", data=lengths.astype("<i8"), track_times=False)]
-    if tuple(names) not in ((), own_names(len(lengths))):
+    if tuple(names) not in ((), trajectories.own_names(len(lengths))):
         written += [file.create_dataset("recording", data=_fixed(names), track_times=False)]
     return written
 
@@ -436,7 +420,7 @@ def load_with_stamps(
         try:
             return Trajectories(head.channels, q, u, lengths, head.provenance, names), stamps
         except DataError:  # the same fault again, with the trajectory's number in the file
-            check_samples(head.channels, q, u, lengths, numbers=numbers)
+            trajectories.check_samples(head.channels, q, u, lengths, numbers=numbers)
             raise
 
 
@@ -453,7 +437,9 @@ def read_truth_for_evaluation_only(path: Place, indices: Indices | None = None) 
 def _numbers(head: Summary, indices: Indices | None) -> Lengths:
     if len(head) == 0:
         raise DataError("It holds zero trajectories; record some first.")
-    return check_indices(np.arange(len(head)) if indices is None else indices, len(head))
+    return trajectories.check_indices(
+        np.arange(len(head)) if indices is None else indices, len(head)
+    )
 
 
 def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.ndarray:
@@ -494,7 +480,7 @@ class Recorder:
     ) -> None:
         self.path, self.partial = Path(path), _partial(Path(path))
         self.channels, self.truth = channels, dict(sorted((truth or {}).items()))
-        self.provenance: dict[str, Any] = json.loads(provenance_text(provenance))
+        self.provenance: dict[str, Any] = json.loads(trajectories.provenance_text(provenance))
         self._lock = Lock(self.path)
         self._file: h5py.File | None = None
         self._datasets: dict[str, Any] = {}
@@ -553,8 +539,8 @@ class Recorder:
         with self._writing("add"):
             if dt is not None:
                 self.channels.check_rate(dt, whose=f"trajectory {number}")
-            check_samples(self.channels, q, u, np.array([len(q)]), numbers=[number])
-            names = checked_names([recording or str(number)], 1)
+            trajectories.check_samples(self.channels, q, u, np.array([len(q)]), numbers=[number])
+            names = trajectories.checked_names([recording or str(number)], 1)
             if set(truth) != set(self.truth):
                 expected, came = listing(self.truth), listing(sorted(truth))
                 raise DataError(f"The truth should be {expected}, not {came}.")
@@ -577,10 +563,9 @@ class Recorder:
             if not self._lengths:
                 raise DataError(f"Zero trajectories were recorded, so {self.path} is not made.")
             refuse_existing(self.path)
+            about = self.channels, self.provenance, np.array(self._lengths), self.truth
+            head = Summary(self.path, *about, unfinished=False, recordings=tuple(self._names))
             columns = columns_of(self.channels, self.truth)
-            lengths, names = np.array(self._lengths), tuple(self._names)
-            about = self.channels, self.provenance, lengths, self.truth
-            head = Summary(self.path, *about, unfinished=False, recordings=names)
             write_finished(head, {name: self._datasets[name] for name in columns})
         self.close(remove_partial=True)
         return self.path
@@ -624,7 +609,7 @@ class Recorder:
             {"provenance": one.provenance, **one.channels.settings(), "truth": dict(one.truth)}
             for one in (there, self)
         )
-        if differing := differences(old, new, "the partial has {}, asked {}"):
+        if differing := trajectories.differences(old, new, "the partial has {}, asked {}"):
             other = f"{held} a recording with other settings: {differing}"
             raise DataError(f"{other}; use another --out, or delete the partial file.")
         return there

@@ -114,18 +114,19 @@ class Channels:
         """Refuse, by name, a robot with other joints, controls, units, or another rate."""
         of, theirs = f"robot {robot.name!r}", Channels.of_robot(robot)
         for kind in ("joint", "control"):
-            here, there = getattr(self, f"{kind}s"), getattr(theirs, f"{kind}s")
-            units = zip(here, *(getattr(c, f"{kind}_units") for c in (self, theirs)), strict=False)
-            missing, extra = (set(a) - set(b) for a, b in ((there, here), (here, there)))
-            faults = [f"lacks the {kind} {name!r}" for name in there if name in missing]
-            faults += [f"has the {kind} {name!r} in addition" for name in here if name in extra]
-            if not faults and here != there:
+            here, there = (
+                dict(zip(getattr(one, f"{kind}s"), getattr(one, f"{kind}_units"), strict=True))
+                for one in (self, theirs)
+            )
+            faults = [f"lacks the {kind} {name!r}" for name in there if name not in here]
+            faults += [f"has the {kind} {n!r} in addition" for n in here if n not in there]
+            if not faults and list(here) != list(there):
                 faults = [f"has the {kind}s in the order {listing(here)}"]
-            faults = faults or [f"has {n!r} in {a!r}, not {b!r}" for n, a, b in units if a != b]
+            both = [(name, here[name], there[name]) for name in there if name in here]
+            faults = faults or [f"has {n!r} in {a!r}, not {b!r}" for n, a, b in both if a != b]
             if faults:
-                has = f"{of} has the {kind}s {listing(there)}"
-                todo = "rename, reorder or convert its columns"
-                raise DataError(f"The recording {' and '.join(faults)}; {has}: {todo}.")
+                todo = f"{of} has the {kind}s {listing(there)}: rename, reorder or convert"
+                raise DataError(f"The recording {' and '.join(faults)}; {todo} its columns.")
         self.check_rate(robot.dt, whose=of)
 
 
