@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError, SettingError
-from genan.importing.convert import (
-    Resampler,
-    between,
-    clean,
-    held,
-    median_period,
-    sample_times,
-    uniform_multiple,
-)
+from genan.importing.convert import Resampler, between, clean, median_period, sample_times
 from genan.importing.mapping import ImportSettings, map_columns
 from genan.importing.source import LogSource, RawRecording, Stream
 from genan.robot import Robot
@@ -103,7 +95,7 @@ def test_joints_on_two_clocks_and_a_gap_in_one(robot):
 
 def test_without_stamps_the_rate_must_be_known(robot):
     values = samples(0.01 * np.arange(30))
-    with pytest.raises(SettingError, match=r"no time stamps .* --time, or .* --rate"):
+    with pytest.raises(SettingError, match=r"no time stamps: .* --time, or .* --rate"):
         assemble(robot, [(NAMES, None, values)])
     ((piece,), _) = assemble(robot, [(NAMES, None, values)], rate=100.0)
     assert np.array_equal(piece.q, values[:, :2])
@@ -204,17 +196,23 @@ def test_the_period():
     assert median_period(np.array([1.0])) is None
 
 
+def multiple(time, dt):
+    """How many stamps there are in each ``dt``; 0: they are not uniform."""
+    _, taken = sample_times(time, dt, "first")[0]
+    return 0 if taken is None else taken.step
+
+
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_uniform_stamps_at_a_multiple_of_the_rate(k):
     rng = np.random.default_rng(0)
     time = 100.0 + 0.01 / k * np.arange(1000)
-    assert uniform_multiple(time, 0.01) == k
-    assert (
-        uniform_multiple(time + rng.uniform(-4e-5, 4e-5, 1000), 0.01) == k
-    )  # less than 1 % of the period
-    assert uniform_multiple(time + rng.uniform(-2e-4, 2e-4, 1000), 0.01) == 0
-    assert uniform_multiple(1.003 * time, 0.01) == 0
-    assert uniform_multiple(1.0001 * time, 0.01) == k  # no two clocks agree better
+    assert multiple(time, 0.01) == k
+    # less than 1 % of the period
+    assert multiple(time + rng.uniform(-4e-5, 4e-5, 1000), 0.01) == k
+    assert multiple(time + rng.uniform(-2e-4, 2e-4, 1000), 0.01) == 0
+    assert multiple(1.003 * time, 0.01) == 0
+    assert multiple(1.0001 * time, 0.01) == k  # no two clocks agree better
+    assert multiple(time[:1], 0.01) == 0
 
 
 def test_every_sample_is_in_one_phase():
@@ -247,10 +245,13 @@ def test_interpolation_against_numpy():
     assert np.array_equal(near, values[np.abs(at[:, None] - time).argmin(axis=1)])
 
 
-def test_commands_are_held():
-    time, values = np.array([0.0, 1.0, 2.0]), np.array([[10.0], [np.nan], [30.0]])
-    found, known = held(
-        time, values, np.array([-0.5, 0.0, 0.5, 1.0, 1.99, 2.0 - 1e-6, 5.0]), dt=0.01
+def test_commands_are_held(robot):
+    time, commands = (
+        np.array([0.0, 1.0, 2.0 + 1e-6]),
+        np.array([[10.0, 1.0], [np.nan, 2.0], [30.0, 3.0]]),
     )
-    assert known.tolist() == [False, True, True, False, False, True, True]
-    assert found[known, 0].tolist() == [10, 10, 30, 30]
+    at = np.arange(-5, 31) * 0.1
+    streams = [(NAMES[:2], at, np.zeros((36, 2))), (NAMES[2:], time, commands)]
+    (first, last), _ = assemble(replace(robot, dt=0.1), streams)
+    assert first.u.tolist() == [[10.0, 1.0]] * 10, "not before the first, not where one is missing"
+    assert last.u.tolist() == [[30.0, 3.0]] * 11, "a command stamped a little late counts"

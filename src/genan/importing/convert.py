@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from genan.data import hdf5
 from genan.data.inspection.measures import GAP_PERIODS, find_quantum, measure_timing, runs
 from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels, counted
-from genan.errors import DataError, listing, refuse
+from genan.errors import DataError, SettingError, listing, refuse
 from genan.importing.mapping import ColumnMapping, ImportSettings, choose_files, map_columns
 from genan.importing.source import Facts, LogSource, RawRecording, open_source
 from genan.provenance import versions
@@ -394,14 +394,11 @@ class Resampler:
             period = 1.0 / settings.rate if settings.rate else self.source.period or 0.0
             if unstamped := settings.rate is not None or time is None:
                 time = period * np.arange(len(stream.values))
-            lacks = (
-                f"{self.source.path} has no time stamps and does not say how fast it was sampled"
-            )
-            several = f"{where} has several streams without stamps to align them by."
-            refuse(
-                (unstamped and not period, f"{lacks}: name them with --time, or give --rate [Hz]."),
-                (unstamped and len(streams) > 1, several),
-            )
+            if unstamped and not period:
+                lacks = f"{self.source.path} has no time stamps"
+                raise SettingError(f"{lacks}: name them with --time, or give --rate [Hz].")
+            if unstamped and len(streams) > 1:
+                raise SettingError(f"{where} has several streams without stamps to align them by.")
             time = np.asarray(time, dtype=np.float64)
             period = median_period(time[np.isfinite(time)])
             if not cleaned:
@@ -448,10 +445,11 @@ class Resampler:
                 values[:, stream.channels[joint]], after = between(stream.time, logged, at, method)
                 known &= (at >= stream.time[0]) & (at <= stream.time[-1])
                 known &= ~stream.breaks[after] | (at == stream.time[after])
-            if not joint.all():
-                logged, rest = stream.values[:, ~joint], stream.channels[~joint]
-                values[:, rest], there = held(stream.time, logged, at, self.dt)
-                known &= there
+            if not joint.all():  # commands are held: the last one at or before each time counts
+                rows = np.searchsorted(stream.time, at + HOLD_TOLERANCE * self.dt, side="right") - 1
+                held = stream.values[np.maximum(rows, 0)][:, ~joint]
+                values[:, stream.channels[~joint]] = held
+                known &= (rows >= 0) & np.isfinite(held).all(axis=1)
         return values, known
 
 
@@ -497,32 +495,18 @@ def clean(
     return time[keep], values, np.diff(np.cumsum(breaks)[keep], prepend=0) > 0
 
 
-def uniform_multiple(time: Stamps, dt: float) -> int:
-    """How many of the stamps [s] there are in each ``dt`` [s]; 0 where they are not uniform."""
-    if len(time) < 2:
-        return 0
-    mean = float(time[-1] - time[0]) / (len(time) - 1)
-    k = max(1, round(dt / mean))
-    if abs(mean * k / dt - 1.0) > RATE_TOLERANCE:
-        return 0
-    return k if np.abs(np.diff(time) - dt / k).max() <= STEP_TOLERANCE * dt else 0
-
-
 def sample_times(time: Stamps, dt: float, phases: Phases) -> list[Sampled]:
     """For each phase, times every ``dt`` [s] between rising stamps [s], and the samples that were
-    taken at just these times (None: to be interpolated)."""
-    if k := uniform_multiple(time, dt):
+    taken at just these times, every k-th of uniform ones (None: to be interpolated)."""
+    steps = np.diff(time)
+    mean = float(time[-1] - time[0]) / len(steps) if len(steps) else np.inf
+    k = max(1, round(dt / mean))
+    near = len(steps) and abs(mean * k / dt - 1.0) <= RATE_TOLERANCE
+    if near and np.abs(steps - dt / k).max() <= STEP_TOLERANCE * dt:
         wanted = range(min(k if phases == "all" else 1, len(time)))
         return [(time[phase::k], slice(phase, None, k)) for phase in wanted]
     count = int(np.floor((time[-1] - time[0]) / dt + HOLD_TOLERANCE)) + 1
     return [(np.minimum(time[0] + dt * np.arange(count), time[-1]), None)]
-
-
-def held(time: Stamps, values: Samples, at: Times, dt: float) -> tuple[Values, Known]:
-    """The last sample at or before each time, and whether there is one and it is finite."""
-    rows = np.searchsorted(time, at + HOLD_TOLERANCE * dt, side="right") - 1
-    there = values[np.maximum(rows, 0)]
-    return there, (rows >= 0) & np.isfinite(there).all(axis=1)
 
 
 def between(

@@ -43,11 +43,9 @@ def open_npz(path: Path) -> LogSource:
     stem, file = next(iter(files.items()))
     first = _Archive(stem, file)
     places = {name: place for clock in first.clocks for name, place in clock.columns.items()}
-
-    def columns_of(array: str) -> list[str]:
-        """The columns of an array, each by the name it was given, or else by its number."""
-        named = {k: name for name, (of, k) in places.items() if of == array}
-        return [named[k] for k in sorted(named)]
+    # each by the name it was given, or else by its number
+    named = {place: name for name, place in places.items()}
+    positions, commands = ([named[p] for p in sorted(named) if p[0] == array] for array in "qu")
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
         before = 0
@@ -64,8 +62,8 @@ def open_npz(path: Path) -> LogSource:
         for name, (of, k) in places.items()
     }
     recordings = [entry[:2] for entry in first.cuts] if len(files) == 1 else None
-    own = first.period, columns_of("q"), columns_of("u")
-    return LogSource("npz", path, list(files.values()), columns, read, recordings, *own)
+    own = columns, read, recordings, first.period, positions, commands
+    return LogSource("npz", path, list(files.values()), *own)
 
 
 class _Archive:
@@ -138,8 +136,7 @@ class _Archive:
             raise DataError(f"{self.path}: {mapping!r} is no list of signals ({error}).") from None
         if not all(0 <= k < width for _, k in signals.values()):
             raise DataError(f"{self.path}: {mapping!r} names columns that {data!r} lacks.")
-        short = prefix.removesuffix("_") or "data"
-        plain = {f"{short}:{k}": (data, k) for k in range(width)}
+        plain = {f"{prefix.removesuffix('_') or data}:{k}": (data, k) for k in range(width)}
         return ArrayClock(f"{prefix}times", signals or plain, rows)
 
     def _cuts(self, stem: str) -> list[tuple[str, dict[str, Any], slice]]:

@@ -9,6 +9,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, pairwise
 from pathlib import Path, PureWindowsPath
@@ -64,13 +65,12 @@ def open_tfrecord(path: Path) -> LogSource:
         raise DataError(f"{path} has no TFRecord file (*.tfrecord or *.tfrecord-00000-of-00008).")
     folder = files[0].parent
     widths = _step_widths(folder / "features.json")
-    names = [path.name, files[0].name, *(parent.name for parent in files[0].absolute().parents)]
-    names.append(str(_json(folder / "dataset_info.json").get("name", "")))
-    pamy2 = any(known in name for known in PAMY2 for name in names)
+    about = _json(folder / "dataset_info.json").get("name", "")
+    pamy2 = any(known in f"{files[0].absolute()} {about}" for known in PAMY2)
     start = next(chain.from_iterable(map(records, files)), None)
     if start is None:
         raise DataError(f"{path} has no records; nothing was recorded.")
-    count, first, _ = _columns(example_features(start[1], "Record 1"), widths, "Record 1")
+    count, first = _columns(example_features(start[1], "Record 1"), widths, "Record 1")
     columns = {n: f"{x.dtype}, {count} steps in the first episode" for n, x in first.items()}
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
@@ -85,14 +85,21 @@ def open_tfrecord(path: Path) -> LogSource:
                     stem = PureWindowsPath(str(facts["file_path"])).stem
                     name = stem if stem not in taken else f"{stem}@{name}"
                 taken.add(name)
-                for one, stream in _stretches(found, widths, where, names, name):
-                    yield RawRecording(one, (stream,), facts, done + end)
+                steps, known = _columns(found, widths, where, names)
+                first, last = (known.get(x, np.zeros(steps)) != 0 for x in ("is_first", "is_last"))
+                known |= {f"{key}:0": x for key, x in known.items() if ":" not in key}
+                check_names(where, names, list(known))
+                edges = [0, *(np.flatnonzero(first[1:] | last[:-1]) + 1).tolist(), steps]
+                for k, (a, b) in enumerate(pairwise(edges)):
+                    stream = Stream.of(names, None, [known[name][a:b] for name in names])
+                    stretch = name if len(edges) == 2 else f"{name}#{k}"
+                    yield RawRecording(stretch, (stream,), facts, done + end)
             done += file.stat().st_size
 
-    period = PERIOD if pamy2 else None
-    positions = [f"observation/state:{i}" for i in range(4)] if pamy2 else []
     commands = [name for name in columns if name.split(":")[0] == "action"]
-    return LogSource("tfrecord", path, files, columns, read, None, period, positions, commands)
+    found = LogSource("tfrecord", path, files, columns, read, commands=commands)
+    positions = [f"observation/state:{i}" for i in range(4)]
+    return replace(found, period=PERIOD, positions=positions) if pamy2 else found
 
 
 def _shards(path: Path) -> list[Path]:
@@ -103,9 +110,9 @@ def _shards(path: Path) -> list[Path]:
 
 
 def _columns(
-    found: Features, widths: Mapping[str, int], where: str
-) -> tuple[int, dict[str, np.ndarray], dict[str, int]]:
-    """Number of steps, columns [steps] (``reward``, ``action:0``), and lengths of uneven lists."""
+    found: Features, widths: Mapping[str, int], where: str, names: Sequence[str] = ()
+) -> tuple[int, dict[str, np.ndarray]]:
+    """Number of steps, and columns [steps] (``reward``, ``action:0``); ``names``: wanted ones."""
     steps = {key[6:]: values for key, values in found.items() if key.startswith("steps/")}
     lists = {key: x for key, x in steps.items() if isinstance(x, np.ndarray) and len(x)}
     if not lists:
@@ -116,34 +123,16 @@ def _columns(
     if not counts or not counts[0]:
         unknown = f"{where} does not say how many steps it has (no {listing(_PER_STEP)})"
         raise DataError(f"{unknown}; put the data set's features.json next to it.")
-    columns, uneven = {}, {}
+    columns, wanted = {}, {re.sub(r":\d+$", "", name) for name in names}
     for key, values in lists.items():
         width = widths.get(key, len(values) // counts[0])
-        if width * counts[0] != len(values):
-            uneven[key] = len(values)
-            continue
-        for k in range(width):
-            columns[key if width == 1 else f"{key}:{k}"] = values[k::width]
-    return counts[0], columns, uneven
-
-
-def _stretches(
-    found: Features, widths: Mapping[str, int], where: str, names: Sequence[str], episode: str
-) -> Iterator[tuple[str, Stream]]:
-    """Some columns of each stretch of an episode between marks of first and last steps."""
-    steps, columns, uneven = _columns(found, widths, where)
-    known = columns | {f"{name}:0": x for name, x in columns.items() if ":" not in name}
-    for key in (re.sub(r":\d+$", "", name) for name in names if name not in known):
-        if key in uneven:
-            has = f"{where} has {uneven[key]} numbers of {key!r} for {steps} steps"
+        if width * counts[0] == len(values):
+            own = [key] if width == 1 else [f"{key}:{k}" for k in range(width)]
+            columns |= {name: values[k::width] for k, name in enumerate(own)}
+        elif key in wanted:
+            has = f"{where} has {len(values)} numbers of {key!r} for {counts[0]} steps"
             raise DataError(f"{has}, not the same for each step.")
-    check_names(where, names, list(known))
-    none = np.zeros(steps)
-    first, last = (columns.get(mark, none) != 0 for mark in ("is_first", "is_last"))
-    edges = [0, *(np.flatnonzero(first[1:] | last[:-1]) + 1).tolist(), steps]
-    for k, (a, b) in enumerate(pairwise(edges)):
-        stretch = episode if len(edges) == 2 else f"{episode}#{k}"
-        yield stretch, Stream.of(names, None, [known[name][a:b] for name in names])
+    return counts[0], columns
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
