@@ -289,11 +289,10 @@ def is_o80(path: Path) -> bool:
 def open_o80(path: Path) -> LogSource:
     """A log, or a folder of logs: one recording each."""
     for file in filter(_is_pickle, files_in(path, _PICKLES).values()):
-        raise DataError(
-            f"{file} is a pickle of pandas, and opening one runs whatever code is in it, so it is "
-            'not opened here; convert it where you trust it: python -c "import pandas; '
-            f"pandas.read_pickle('{file.name}').to_parquet('{file.stem}.parquet')\""
-        )
+        why = "opening one runs whatever code is in it, so it is not opened here"
+        line = f"pandas.read_pickle('{file.name}').to_parquet('{file.stem}.parquet')"
+        todo = f'convert it where you trust it: python -c "import pandas; {line}"'
+        raise DataError(f"{file} is a pickle of pandas, and {why}; {todo}")
     source = _open(path, "o80", _TABLES, _o80_columns, _read_o80)
     # joint by joint: agonist and antagonist of the first, of the second, ...
     numbers = {name: int("0" + "".join(re.findall(r"\d+", name))) for name in source.columns}

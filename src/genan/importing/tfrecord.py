@@ -146,11 +146,10 @@ def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
             wrong = "length" if len(head) == 12 and _is_wrong(head[:8], head[8:]) else ""
             length = int.from_bytes(head[:8], "little") if len(head) == 12 else size
             if not wrong and at + 16 + length > size:
-                raise DataError(
-                    f"{path} is cut off: it ends at byte {size}, in the middle of record {number}, "
-                    f"which begins at byte {at}; {number - 1} whole records are before it. Copy it "
-                    f"again, or keep these alone: head -c {at} {path.name} > whole.tfrecord"
-                )
+                end = f"it ends at byte {size}, in record {number}, which begins at byte {at}"
+                todo = f"copy it again, or keep the {number - 1} records before it"
+                keep = f"head -c {at} {path.name} > whole.tfrecord"
+                raise DataError(f"{path} is cut off: {end}; {todo}: {keep}")
             data = b"" if wrong else file.read(length)
             if wrong or _is_wrong(data, file.read(4)):
                 of = f"the {wrong or 'data'} of record {number} (from byte {at})"

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 
 from genan.data.inspection import measures
 from genan.data.inspection.lag import Lag, find_lag
@@ -58,13 +57,11 @@ class Inspection:
     phases: float = 1.0  # How many trajectories show the same motion (see ``import --phases``).
 
     def __repr__(self) -> str:
-        head = (
-            f"Inspection({self.trajectories} trajectories, {self.samples} samples at "
-            f"{1 / self.dt:.6g} Hz, {self.duration:.4g} s)"
-        )
-        lines = [f"  verdict: {sentence}" for sentence in self.verdict]
+        sampled = f"{self.samples} samples at {1 / self.dt:.6g} Hz, {self.duration:.4g} s"
+        lines = [f"Inspection({self.trajectories} trajectories, {sampled})"]
+        lines += [f"  verdict: {sentence}" for sentence in self.verdict]
         lines += [f"  suspicious: {sentence}" for sentence in self.suspicious]
-        return "\n".join([head, *lines])
+        return "\n".join(lines)
 
     def to_table(self) -> dict[str, list[Any]]:
         """What each joint did, in SI units: a list for each column, for ``pandas.DataFrame``."""
@@ -84,8 +81,7 @@ def inspect(
     Args:
         trajectories: the recording.
         robot: the robot it was made on, where known; its joint limits are looked at too.
-        timing: what its time stamps say, where it has some; left out: what an import wrote down of
-            them.
+        timing: what its time stamps say; left out: what an import wrote down of them.
     """
     dt, timing = trajectories.dt, timing or measures.imported_timing(trajectories)
     spectrum, quanta = measures.measure_spectrum(trajectories), measures.joint_quanta(trajectories)
@@ -113,25 +109,18 @@ def suspicious(
 ) -> Iterator[str]:
     """Everything that looks wrong in the samples, the gravest first."""
     for column, joint in enumerate(joints):
-        if joint.moves:
-            yield from _joint_range(joint, t.q[:, column])
-            yield from _joint_samples(t, joint, column)
-        else:
-            stays = f"it stays at {quantity(joint.lowest, joint.unit)} in every sample"
-            yield f"Joint {joint.name!r} never moves: {stays}; is it connected?"
+        yield from _joint_faults(t, joint, column)
     for control in controls:
-        yield from _control_range(control)
-    coarse = [(j, j.quantum) for j in joints if j.quantum and 0.0 < j.signal < j.quantum]
-    if coarse:
-        steps = (
+        yield from _control_faults(control)
+    if coarse := [(j, j.quantum) for j in joints if j.quantum and 0.0 < j.signal < j.quantum]:
+        words = [
             f"{j.name} {quantity(j.signal, j.unit)} of {quantity(q, j.unit)}" for j, q in coarse
-        )
-        yield (
-            f"Too coarsely measured for the rate: joint {listing(j.name for j, _ in coarse)}; what "
-            "one sample of acceleration adds to the position (root mean square) is less than one "
-            f"step of the encoder ({', '.join(steps)}), so single accelerations are mostly "
-            "rounding; learn over several samples."
-        )
+        ]
+        less = "is less than one step of the encoder"
+        adds = f"what one sample of acceleration adds to the position (root mean square) {less}"
+        so = "so single accelerations are mostly rounding; learn over several samples"
+        rate = f"Too coarsely measured for the rate: joint {listing(j.name for j, _ in coarse)}"
+        yield f"{rate}; {adds} ({', '.join(words)}), {so}."
     lengths, usual = t.lengths, float(np.median(t.lengths))
     short = int((lengths < max(SHORT_SAMPLES, SHORT_PART * usual)).sum())
     if short:
@@ -144,56 +133,53 @@ def suspicious(
         yield f"Recorded twice: {counted(len(twice))}; {equal}; {learnt}."
 
 
-def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> Iterator[str]:
-    name, unit, span = f"Joint {joint.name!r}", joint.unit, joint.highest - joint.lowest
+def _joint_faults(t: Trajectories, joint: JointInspection, column: int) -> Iterator[str]:
+    """Its range, jumps, stretches that are frozen, a sensor that is slower than the log."""
+    name, where = f"Joint {joint.name!r}", "trajectory {}, sample {} (counted from 0)"
+    q, unit, span = t.q[:, column], joint.unit, joint.highest - joint.lowest
+    if not joint.moves:
+        stays = f"it stays at {quantity(joint.lowest, unit)} in every sample"
+        yield f"{name} never moves: {stays}; is it connected?"
+        return
     if unit == "rad" and span > DEGREES_SPAN:
         looks = "more than two turns: it looks like degrees; convert it to radians"
         yield f"{name} spans {number(span)} rad, {looks}."
-    if joint.limits is not None:
-        lower, upper = joint.limits
-        if (beyond := (q < lower) | (q > upper)).any():
-            excess = max(lower - joint.lowest, joint.highest - upper)
-            limits = f"{quantity(lower, unit)} to {quantity(upper, unit)}"
-            part = f"{_percent(beyond.mean())} of the samples, by up to {quantity(excess, unit)}"
-            why = "wrong robot, a wrong zero, or driven into its stops?"
-            yield f"{name} is beyond the robot's limits ({limits}) in {part}; {why}"
+    lower, upper = joint.limits or (-math.inf, math.inf)
+    if (beyond := (q < lower) | (q > upper)).any():
+        excess = max(lower - joint.lowest, joint.highest - upper)
+        limits = f"{quantity(lower, unit)} to {quantity(upper, unit)}"
+        part = f"{_percent(beyond.mean())} of the samples, by up to {quantity(excess, unit)}"
+        why = "wrong robot, a wrong zero, or driven into its stops?"
+        yield f"{name} is beyond the robot's limits ({limits}) in {part}; {why}"
     if joint.limits_covered is not None and joint.limits_covered < USED:
         yield f"{name} visits only {_percent(joint.limits_covered)} of the range of its limits."
-
-
-def _joint_samples(t: Trajectories, joint: JointInspection, column: int) -> Iterator[str]:
-    """Jumps, stretches that are frozen, a sensor that is slower than the log."""
-    name, where = f"Joint {joint.name!r}", "trajectory {}, sample {} (counted from 0)"
-    steps = np.diff(t.q[:, column])
+    steps = np.diff(q)
     steps[t.offsets[1:-1] - 1] = np.nan
     if jumps := measures.find_jumps(steps, joint.quantum):
         row, size = jumps[0]
-        turn = joint.unit == "rad" and abs(size - 2 * math.pi) < 0.2
+        turn = unit == "rad" and abs(size - 2 * math.pi) < 0.2
         places = np.searchsorted(t.offsets, [row for row, _ in jumps], side="right")
         of = counted(len(np.unique(places)))
         why = "the encoder wraps round: unwrap it" if turn else "samples are missing or wrong there"
-        at, far = where.format(*place(t.lengths, row)), quantity(size, joint.unit)
+        at, far = where.format(*place(t.lengths, row)), quantity(size, unit)
         yield f"{name} jumps: {far} in one sample at {at}, {of} in all; {why}."
     if frozen := measures.find_frozen(t, column):
         length, start = max(frozen)
         share = _percent(sum(samples for samples, _ in frozen) / len(t.q))
         others = "and other joints " if len(t.joints) > 1 else ""
-        at = where.format(*place(t.lengths, start))
-        yield (
-            f"{name} stands exactly still for up to {length * t.dt:.3g} s while controls {others}"
-            f"move (longest at {at}; {len(frozen)} in all, {share} of the time): stiction, or an "
-            "encoder that hangs."
-        )
+        still = f"stands exactly still for up to {length * t.dt:.3g} s while controls {others}move"
+        at = f"longest at {where.format(*place(t.lengths, start))}"
+        often = f"{len(frozen)} in all, {share} of the time"
+        yield f"{name} {still} ({at}; {often}): stiction, or an encoder that hangs."
     fast = max(4.0 * (joint.quantum or 0.0), joint.speed_median * t.dt)
-    if (part := measures.repeated_share(steps, fast)) > REPEATED:
-        yield (
-            f"{name} repeats its last value in {_percent(part)} of the samples within fast motion: "
-            "the sensor is read less often than the log is written, so velocities and "
-            "accelerations are wrong; log at its rate."
-        )
+    if (again := measures.repeated_share(steps, fast)) > REPEATED:
+        often = f"in {_percent(again)} of the samples within fast motion"
+        why = "the sensor is read less often than the log is written"
+        so = "so velocities and accelerations are wrong; log at its rate"
+        yield f"{name} repeats its last value {often}: {why}, {so}."
 
 
-def _control_range(control: ControlInspection) -> Iterator[str]:
+def _control_faults(control: ControlInspection) -> Iterator[str]:
     name, lower, upper = f"Control {control.name!r}", control.lower, control.upper
     low, high = control.lowest + 0.0, control.highest  # no negative zero
     if low == high:
@@ -220,11 +206,10 @@ def irregular(timing: Timing | None, dt: float) -> Iterator[str]:
         gaps = plural(timing.gap_count, "gap")
         yield f"The time stamps have {gaps}: {where}; an import cuts the recording there."
     if timing.jitter > JITTER:
-        yield (
-            f"The time stamps jitter by {_percent(timing.jitter)} of the period of {period} "
-            "(standard deviation): accelerations taken at equal steps are wrong by about as much; "
-            "log with a steadier clock."
-        )
+        jitter = f"jitter by {_percent(timing.jitter)} of the period of {period}"
+        wrong = "accelerations taken at equal steps are wrong by about as much"
+        todo = "log with a steadier clock"
+        yield f"The time stamps {jitter} (standard deviation): {wrong}; {todo}."
     for count, how in ((timing.duplicated, "equal to"), (timing.reversed, "earlier than")):
         if count:
             stamps = f"{timing.samples} time {'stamp is' if count == 1 else 'stamps are'}"
@@ -241,11 +226,9 @@ def verdict(found: Inspection) -> Iterator[str]:
         enough = "enough for a parametric model, little for a network"
         yield f"Only {duration:.3g} s of motion: {enough}; record some minutes more."
     else:
-        yield (
-            f"{duration / 60.0:.3g} min of motion in {found.trajectories} trajectories, "
-            f"{'broad' if covered >= BROAD else 'narrow'}: every joint visits at least "
-            f"{100 * covered:.0f} % of its grid of position and velocity."
-        )
+        long = f"{duration / 60.0:.3g} min of motion in {found.trajectories} trajectories"
+        least = f"at least {100 * covered:.0f} % of its grid of position and velocity"
+        yield f"{long}, {'broad' if covered >= BROAD else 'narrow'}: every joint visits {least}."
     if found.timing is not None:
         yield _clock(found.timing)
     if steps := [f"{j.name} by {quantity(j.quantum, j.unit)}" for j in found.joints if j.quantum]:
@@ -258,23 +241,20 @@ def verdict(found: Inspection) -> Iterator[str]:
         yield f"Record again with joint {listing(dead)} connected: it never moves."
     if still := [control.name for control in found.controls if control.lowest == control.highest]:
         yield f"Leave out, or vary in a new recording, control {listing(still)}: it never changes."
-    for joint in found.joints:
-        if joint.stiction:
-            yield (
-                f"Stiction: joint {joint.name!r} stands still under changing commands for "
-                f"{_percent(joint.stuck)} of the time, {joint.stuck_count} times, up to "
-                f"{joint.stuck_longest:.3g} s; expect errors where it breaks away."
-            )
+    for joint in filter(lambda joint: joint.stiction, found.joints):
+        often = f"{_percent(joint.stuck)} of the time, {joint.stuck_count} times"
+        still_for = f"under changing commands for {often}, up to {joint.stuck_longest:.3g} s"
+        so = "expect errors where it breaks away"
+        yield f"Stiction: joint {joint.name!r} stands still {still_for}; {so}."
 
 
 def _clock(timing: Timing) -> str:
     period, jitter = f"{1e3 * timing.period:.4g} ms", f"jitter {_percent(timing.jitter)}"
     if timing.gap_count or timing.duplicated or timing.reversed or timing.jitter > JITTER:
-        return (
-            f"The clock is not steady ({jitter} of {period}, {timing.gap_count} gaps, "
-            f"{timing.duplicated} stamps twice, {timing.reversed} backwards): use what an import "
-            "made of it, and log at a steady rate next time."
-        )
+        stamps = f"{timing.duplicated} stamps twice, {timing.reversed} backwards"
+        wrong = f"{jitter} of {period}, {timing.gap_count} gaps, {stamps}"
+        todo = "use what an import made of it, and log at a steady rate next time"
+        return f"The clock is not steady ({wrong}): {todo}."
     return f"The clock is steady: a sample every {period}, {jitter}, no gaps."
 
 
@@ -285,10 +265,8 @@ def _resolution(found: Inspection) -> str:
     if found.decimation == 1:
         return f"Positions are fine enough for {now}: at least {share}."
     if found.decimation is None:
-        return (
-            f"Positions are too coarse for {now}: {share}, and even far fewer samples per second "
-            "do not bring it above the sensor; move faster, or measure finer."
-        )
+        even = f"{share}, and even far fewer samples per second do not bring it above the sensor"
+        return f"Positions are too coarse for {now}: {even}; move faster, or measure finer."
     rate = 1.0 / (found.dt * found.decimation)
     fastest, seen = max(control.excited for control in found.controls), f"{rate / 2:.3g} Hz"
     lost = f"commands reach {fastest:.3g} Hz and {seen} can still be seen"
@@ -310,15 +288,11 @@ def _lag(found: Inspection) -> str:
         return f"{after}, as {known} joints show: {advice}"
     seen = [joint.explained for joint in lag.joints if joint.control is not None]
     if not seen:
-        return (
-            "By a simple model no command is seen to act within the delays looked for: stiction or "
-            "very smooth commands hide it, or u is not what was commanded."
-        )
-    return (
-        "How long commands take to act cannot be seen: a simple model with a delay explains "
-        f"{100 * max(seen):.0f} % at most of what the joints' own past leaves open; steps of the "
-        "command would show it."
-    )
+        why = "stiction or very smooth commands hide it, or u is not what was commanded"
+        return f"By a simple model no command is seen to act within the delays looked for: {why}."
+    most = f"{100 * max(seen):.0f} % at most of what the joints' own past leaves open"
+    little = f"a simple model with a delay explains {most}; steps of the command would show it"
+    return f"How long commands take to act cannot be seen: {little}."
 
 
 def _excitation(found: Inspection) -> str:
@@ -351,20 +325,17 @@ def obstacles(
         found.append(f"No command changes: {same}, {unseen}.")
     lags = [joint.lowest for joint in inspection.lag.joints if joint.steps is not None]
     if lags and min(lags) > history_reach:
-        found.append(
-            f"Commands act {min(lags)} samples or more after they are given and the history "
-            f"reaches {history_reach} samples back, so the network never sees the command that "
-            f"acts; give --delay {inspection.lag.steps}."
-        )
+        late = f"Commands act {min(lags)} samples or more after they are given"
+        reach = f"the history reaches {history_reach} samples back"
+        so = f"so the network never sees the command that acts; give --delay {inspection.lag.steps}"
+        found.append(f"{late} and {reach}, {so}.")
     best = max(moving, key=lambda joint: joint.signal_share, default=None)
     if best and samples >= _FEWEST and best.signal_share < LEAST_MOTION:
         every = inspection.decimation
         advice = f"take every {ordinal(every)} sample" if every else "move faster or measure finer"
-        found.append(
-            f"The signal is under the sensor's noise: at most {_percent(best.signal_share)} of "
-            f"the one-step second differences' variance is motion (joint {best.name!r}), where "
-            f"{_percent(LEAST_MOTION)} is the least; {advice}."
-        )
+        most = f"at most {_percent(best.signal_share)} of the one-step second differences' variance"
+        least = f"is motion (joint {best.name!r}), where {_percent(LEAST_MOTION)} is the least"
+        found.append(f"The signal is under the sensor's noise: {most} {least}; {advice}.")
     return tuple(found)
 
 

@@ -166,21 +166,17 @@ def measure_controls(t: Trajectories, spectrum: "Spectrum") -> tuple[ControlInsp
     return tuple(controls)
 
 
-def grid_bounds(trajectories: Trajectories, robot: Robot | None) -> Float[np.ndarray, "2 nq"]:
+def grid_bounds(t: Trajectories, robot: Robot | None) -> Float[np.ndarray, "2 nq"]:
     """Ends of the grid of each joint [rad or m]: its limits, or where it has been."""
-    visited = np.stack([trajectories.q.min(axis=0), trajectories.q.max(axis=0)])
-    if robot is None:
-        return visited
-    return np.where(np.isfinite(robot.q_range), robot.q_range, visited)
+    visited, limits = np.stack([t.q.min(axis=0), t.q.max(axis=0)]), robot and robot.q_range
+    return visited if limits is None else np.where(np.isfinite(limits), limits, visited)
 
 
 def cells(values: Values, low: float, high: float) -> Cells:
     """Cell of each value on a grid between two bounds; -1 outside."""
-    if high <= low:
-        return np.zeros(len(values), dtype=np.int64)
-    cell = np.floor((values - low) / ((high - low) / CELLS)).astype(np.int64)
-    cell[values == high] = CELLS - 1
-    return np.where((cell >= 0) & (cell < CELLS), cell, -1)
+    size = (high - low) / CELLS or 1.0
+    cell = np.minimum(np.floor((values - low) / size), CELLS - 1).astype(np.int64)
+    return np.where((values >= low) & (values <= high), cell, -1)
 
 
 def covered(first: Cells, second: Cells) -> float:
@@ -385,8 +381,14 @@ def _largest_quantum(steps: Values, largest: float, fewest: int) -> float | None
     if len(sizes) < fewest:
         return None
     smallest = np.quantile(sizes, [0.0, 0.001, 0.01, 0.1])
-    for candidate in sorted({s / d for s in smallest.tolist() for d in (1, 2, 3)}, reverse=True):
-        quantum = _refined(candidate, sizes)
+    for quantum in sorted({s / d for s in smallest.tolist() for d in (1, 2, 3)}, reverse=True):
+        # least squares on ever larger multiples: each pass makes the next one's counting certain
+        for reach in (3, 10, 30, 100, 300, _LARGEST):
+            near = sizes[sizes < (reach + 0.5) * quantum]
+            whole = np.round(near / quantum)
+            fitting = (np.abs(near / quantum - whole) < 2 * _NEAR) & (whole > 0)
+            if fitting.any():
+                quantum = float(near[fitting] @ whole[fitting] / (whole[fitting] @ whole[fitting]))
         multiples = sizes[sizes < _LARGEST * quantum] / quantum
         whole = np.round(multiples)
         agreeing = np.abs(multiples - whole) < _NEAR
@@ -395,17 +397,6 @@ def _largest_quantum(steps: Values, largest: float, fewest: int) -> float | None
         if len(multiples) >= fewest and agreeing.mean() >= _AGREEING and several:
             return quantum
     return None
-
-
-def _refined(quantum: float, sizes: Values) -> float:
-    """Least squares on ever larger multiples: each pass makes the next one's counting certain."""
-    for reach in (3, 10, 30, 100, 300, _LARGEST):
-        near = sizes[sizes < (reach + 0.5) * quantum]
-        whole = np.round(near / quantum)
-        fitting = (np.abs(near / quantum - whole) < 2 * _NEAR) & (whole > 0)
-        if fitting.any():
-            quantum = float(near[fitting] @ whole[fitting] / (whole[fitting] @ whole[fitting]))
-    return quantum
 
 
 @dataclass(frozen=True)
