@@ -322,11 +322,8 @@ def describe(file: h5py.File, channels: Channels, provenance: Table) -> None:
     text = trajectories.provenance_text(provenance)
     if (size := len(text.encode())) > PROVENANCE_BYTES:
         raise DataError(f"The provenance is {size} bytes long, more than {PROVENANCE_BYTES}.")
-    values = {
-        "format": np.bytes_(FORMAT),
-        "version": np.int64(VERSION),
-        "dt": np.float64(channels.dt),
-    }
+    values: Any = {"format": np.bytes_(FORMAT), "version": np.int64(VERSION)}
+    values |= {"dt": np.float64(channels.dt)}
     values |= {name: _fixed(getattr(channels, name)) for name in trajectories.NAMES}
     values |= {"control_range": channels.control_range.astype("<f8")}
     file.attrs.update(values | {"provenance": _fixed([text]).reshape(())})

@@ -33,6 +33,11 @@ Table = Mapping[str, Any]
 Field = TypeVar("Field")
 
 
+def _of_channels(read: Callable[["Channels"], Field]) -> Field:
+    """What can be read of channels, or of trajectories with channels, of its own type."""
+    return cast(Field, property(lambda one: read(getattr(one, "channels", one))))
+
+
 def _are_names(names: Sequence[str]) -> bool:
     return not isinstance(names, str) and all(isinstance(name, str) and name for name in names)
 
@@ -47,6 +52,9 @@ class Channels:
     control_range: np.ndarray  # [2, nu]: lowest and highest value of each control, or infinite.
     joint_units: tuple[str, ...] = ()  # "rad" or "m" for each joint; left out: "rad" for all.
     control_units: tuple[str, ...] = ()  # Of each control, any text; left out: "1" for all.
+
+    nq = _of_channels(lambda channels: len(channels.joints))  # Number of joints.
+    nu = _of_channels(lambda channels: len(channels.controls))  # Number of controls.
 
     def __post_init__(self) -> None:
         dt, bounds = self.dt, np.array(self.control_range, dtype=np.float64)
@@ -87,16 +95,6 @@ class Channels:
         """The channels of a recording of ``robot``."""
         units = [tuple(part.unit for part in parts) for parts in (robot.joints, robot.controls)]
         return cls(robot.dt, robot.joint_names, robot.control_names, robot.u_range, *units)
-
-    @property
-    def nq(self) -> int:
-        """Number of joints."""
-        return len(self.joints)
-
-    @property
-    def nu(self) -> int:
-        """Number of controls."""
-        return len(self.controls)
 
     def settings(self) -> dict[str, Any]:
         """Everything here as plain lists, texts and numbers, for comparing and hashing."""
@@ -249,11 +247,6 @@ class Trajectory:
         return len(self.q)
 
 
-def _of_channels(read: Callable[[Channels], Field]) -> Field:
-    """A field of ``channels`` that can be read from the trajectories, of its own type."""
-    return cast(Field, property(lambda trajectories: read(trajectories.channels)))
-
-
 @dataclass(frozen=True, eq=False)
 class Trajectories:
     """Recorded joint positions and controls, checked: finite, within range, long enough.
@@ -350,11 +343,10 @@ class Trajectories:
         return cls(parts[0].channels, q, u, lengths, provenance, tuple(names))
 
     def __repr__(self) -> str:
-        return (
-            f"Trajectories({len(self)} trajectories, {len(self.q)} samples at {1 / self.dt:.6g} Hz "
-            f"({len(self.q) * self.dt:.4g} s); joints {', '.join(self.joints)}; controls "
-            f"{', '.join(self.controls)})"
-        )
+        joints, controls = ", ".join(self.joints), ", ".join(self.controls)
+        sampled = f"{len(self.q)} samples at {1 / self.dt:.6g} Hz ({len(self.q) * self.dt:.4g} s)"
+        what = f"{len(self)} trajectories, {sampled}; joints {joints}; controls {controls}"
+        return f"Trajectories({what})"
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -392,10 +384,10 @@ class Trajectories:
     def select(self, indices: Indices) -> "Trajectories":
         """The trajectories at ``indices`` (counted from 0), in that order, as a copy."""
         chosen = check_indices(indices, len(self))
-        rows, lengths = rows_of(self.offsets[chosen], self.lengths[chosen]), self.lengths[chosen]
-        names = tuple(self.recordings[index] for index in chosen)
-        q, u = self.q[rows], self.u[rows]
-        return Trajectories(self.channels, q, u, lengths, self.provenance, names)
+        lengths, names = self.lengths[chosen], tuple(self.recordings[index] for index in chosen)
+        rows = rows_of(self.offsets[chosen], lengths)
+        own = lengths, self.provenance, names
+        return Trajectories(self.channels, self.q[rows], self.u[rows], *own)
 
     def padded(self) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, "N T"]]:
         """(q [N, T, nq], u [N, T, nu], mask [N, T]), padded with zeros where the mask is False."""
@@ -417,11 +409,9 @@ class Trajectories:
 class Differences:
     """Motion at every sample that has both neighbours in its trajectory."""
 
-    rows: Int[np.ndarray, " M"]
-    """Row of q that each sample here belongs to; M = rows of q minus two for each trajectory."""
+    rows: Int[np.ndarray, " M"]  # Row of q of each; M: rows of q minus two for each trajectory.
     qd: Float[np.ndarray, "M nq"]  # Velocities (q_t - q_{t-1}) / dt [rad/s or m/s].
-    qdd: Float[np.ndarray, "M nq"]
-    """Accelerations (q_{t+1} - 2 q_t + q_{t-1}) / dt^2 [rad/s^2 or m/s^2]."""
+    qdd: Float[np.ndarray, "M nq"]  # (q_{t+1} - 2 q_t + q_{t-1}) / dt^2 [rad/s^2 or m/s^2].
 
 
 def finite_differences(q: Positions, *, lengths: Lengths, dt: float) -> Differences:

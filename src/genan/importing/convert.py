@@ -391,10 +391,10 @@ class Resampler:
             time = stream.time
             if named in stream.names:
                 time = stream.values[:, stream.names.index(named)] * self.mapping.time_factor
-            period = 1.0 / settings.rate if settings.rate else self.source.period or 0.0
+            declared = 1.0 / settings.rate if settings.rate else self.source.period or 0.0
             if unstamped := settings.rate is not None or time is None:
-                time = period * np.arange(len(stream.values))
-            if unstamped and not period:
+                time = declared * np.arange(len(stream.values))
+            if unstamped and not declared:
                 lacks = f"{self.source.path} has no time stamps"
                 raise SettingError(f"{lacks}: name them with --time, or give --rate [Hz].")
             if unstamped and len(streams) > 1:

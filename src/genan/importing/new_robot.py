@@ -9,8 +9,10 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import islice, takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,8 +53,7 @@ POSITION, COMMAND, OTHER, BOOKKEEPING = (
 )
 
 
-@dataclass(frozen=True)
-class ColumnGuess:
+class ColumnGuess(NamedTuple):
     """Columns by what they seem to be: of each joint, of the commands, and the others."""
 
     joints: Mapping[str, str]
@@ -61,8 +62,7 @@ class ColumnGuess:
     rest: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ColumnSurvey:
+class ColumnSurvey(NamedTuple):
     """What was seen of some columns."""
 
     ranges: Mapping[str, tuple[float, float]]  # Of each column that has values, in its unit.
@@ -179,10 +179,9 @@ def rounded_range(low: float, high: float) -> tuple[float, float]:
 def _control_names(columns: Names, joints: Names) -> dict[str, str]:
     """Columns by short names: the column's where it is plain, the joint's, or what differs."""
     parts = [words(column) for column in columns]
-    shared, most = 0, min(map(len, parts)) - 1 if len(parts) > 1 else 0
-    while shared < most and len({part[shared] for part in parts}) == 1:
-        shared += 1
-    names = []
+    names, most = [], min(map(len, parts)) - 1 if len(parts) > 1 else 0
+    same = (len(set(said)) == 1 for said in islice(zip(*parts, strict=False), most))
+    shared = sum(takewhile(bool, same))
     for column, said in zip(columns, parts, strict=True):
         label = words((re.search(r"\[([^\]\d][^\]]*)\]", column) or ["", ""])[1])
         named = [joint for joint in joints if label and words(joint) == label[: len(words(joint))]]

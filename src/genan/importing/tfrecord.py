@@ -123,7 +123,7 @@ def _columns(
     if not counts or not counts[0]:
         unknown = f"{where} does not say how many steps it has (no {listing(_PER_STEP)})"
         raise DataError(f"{unknown}; put the data set's features.json next to it.")
-    columns, wanted = {}, {re.sub(r":\d+$", "", name) for name in names}
+    columns, wanted = dict[str, np.ndarray](), {re.sub(r":\d+$", "", name) for name in names}
     for key, values in lists.items():
         width = widths.get(key, len(values) // counts[0])
         if width * counts[0] == len(values):

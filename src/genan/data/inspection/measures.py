@@ -168,8 +168,9 @@ def measure_controls(t: Trajectories, spectrum: "Spectrum") -> tuple[ControlInsp
 
 def grid_bounds(t: Trajectories, robot: Robot | None) -> Float[np.ndarray, "2 nq"]:
     """Ends of the grid of each joint [rad or m]: its limits, or where it has been."""
-    visited, limits = np.stack([t.q.min(axis=0), t.q.max(axis=0)]), robot and robot.q_range
-    return visited if limits is None else np.where(np.isfinite(limits), limits, visited)
+    visited = np.stack([t.q.min(axis=0), t.q.max(axis=0)])
+    limits = visited if robot is None else robot.q_range
+    return np.where(np.isfinite(limits), limits, visited)
 
 
 def cells(values: Values, low: float, high: float) -> Cells:
