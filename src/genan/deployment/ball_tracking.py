@@ -84,15 +84,13 @@ class NumpyBallFilter:
 
     def start(self, position: Vector, velocity: Vector | None = None) -> BallEstimate:
         """After the first measured position [m]; a velocity [m/s] is a guess, no more certain."""
-        noise = self.noise
-        guess = np.zeros(3) if velocity is None else velocity
+        noise, guess = self.noise, np.zeros(3) if velocity is None else velocity
         variances = np.repeat([noise.measurement, noise.first_velocity, noise.first_spin], 3)
         return BallEstimate(np.concatenate([position, guess, self.first_spin]), np.diag(variances))
 
     def predict(self, estimate: BallEstimate, dt: float) -> BallEstimate:
         """The estimate ``dt`` [s] later, without a measurement."""
-        noise = self.noise
-        mean, jacobian, bounced = self._follow(estimate.mean, dt)
+        noise, (mean, jacobian, bounced) = self.noise, self._follow(estimate.mean, dt)
         covariance = jacobian @ estimate.covariance @ jacobian.T
         covariance = 0.5 * (covariance + covariance.T)
         grown = dt / NOISE_STEP * np.array([noise.position, noise.velocity, noise.spin])
@@ -267,9 +265,8 @@ class BallTracker:
                 if odd is None or math.dist(one.position, odd.position) > self.jump:
                     return False
                 self.reset()
-        self._odd = None
         self._recent.append(one)
-        self._seen = one.time
+        self._odd, self._seen = None, one.time
         return True
 
 

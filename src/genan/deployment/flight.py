@@ -67,7 +67,6 @@ class Flight:
         return {name: rows[name].copy() for name in COLUMNS}
 
     def __len__(self) -> int:
-        """Ticks."""
         return len(self.time)
 
     def during(self, phase: str) -> slice:

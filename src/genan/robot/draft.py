@@ -23,6 +23,8 @@ _TIP = re.compile(
 _CALLED = {"end_effector": "end effector", "controls": "list of controls", "dt": "period dt"}
 _CALLED |= {"rest": "rest value", "log": "column"}
 STOPPED = "what it is brought to when the robot is stopped"
+#: A text of TOML; the rules for escapes are those of JSON.
+_quoted = lambda text: json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,12 @@ class ChannelDraft:
         limited = math.isfinite(self.lower) and math.isfinite(self.upper)
         short = lambda value: f"{value + 0.0:.6g}"  # what a person would write
         values = {
-            "name": quoted(self.name),
-            "unit": quoted(self.unit),
+            "name": _quoted(self.name),
+            "unit": _quoted(self.unit),
             "range": f"[{short(self.lower)}, {short(self.upper)}]" if limited else None,
             "rest": short(self.rest),
-            "log": self.log and quoted(self.log),
-            "log_unit": self.log_unit and quoted(self.log_unit),
+            "log": self.log and _quoted(self.log),
+            "log_unit": self.log_unit and _quoted(self.log_unit),
         }
         yield from ("", f"[[{table}]]")
         for key, value in values.items():
@@ -109,7 +111,7 @@ class RobotDraft:
 def robot_toml(new: RobotDraft) -> str:
     """The text of ``robot.toml``, with a comment on everything, ``GUESS`` where it was guessed."""
     others = ", ".join(site for site in new.sites if site != new.end_effector)
-    site = quoted(new.end_effector or (new.sites or ("...",))[0])
+    site = _quoted(new.end_effector or (new.sites or ("...",))[0])
     end_effector = f"# end_effector = {site}  # a site for tasks; the model's: {others or 'none'}"
     if new.end_effector is not None:
         notes = str(new.notes.get("end_effector", "")), others and f"others: {others}"
@@ -118,8 +120,8 @@ def robot_toml(new: RobotDraft) -> str:
     lines = [
         "# A robot for genan. Check lines marked GUESS, then run 'genan robots FILE'.",
         "",
-        f"name = {quoted(new.name)}",
-        f"model = {quoted(new.model)}  # MJCF or URDF, relative to this file",
+        f"name = {_quoted(new.name)}",
+        f"model = {_quoted(new.model)}  # MJCF or URDF, relative to this file",
         f"dt = {new.dt + 0.0:.9g}  # period of recording and simulation [s]; {new.notes['dt']}",
         end_effector,
         "",
@@ -130,11 +132,6 @@ def robot_toml(new: RobotDraft) -> str:
         *(line for control in new.controls for line in control.toml("controls")),
     ]
     return "\n".join(lines) + "\n"
-
-
-def quoted(text: str) -> str:
-    """A text of TOML; the rules for escapes are those of JSON."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def draft(path: Path, *, model: str) -> RobotDraft:

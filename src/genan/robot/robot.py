@@ -262,19 +262,14 @@ def _number(value: Any) -> float | None:
     return float(value) if number and math.isfinite(value) else None
 
 
-def _time(value: Any, most: float = math.inf) -> float | None:
-    return _number(value) if 0.0 < (_number(value) or 0.0) <= most else None
-
-
 def _interval(value: Any) -> tuple[float, float] | None:
     low, high = map(_number, value) if isinstance(value, list) and len(value) == 2 else (None, None)
     return (low, high) if low is not None and high is not None and low < high else None
 
 
-def _tables(value: Any) -> list[Any] | None:
-    return value if isinstance(value, list) and value and {*map(type, value)} == {dict} else None
-
-
+_time = lambda v, most: _number(v) if 0.0 < (_number(v) or 0.0) <= most else None
+_text = lambda v: v if isinstance(v, str) else None
+_tables = lambda v: v if isinstance(v, list) and {*map(type, v)} == {dict} else None
 #: By kind of table the keys that it must have and those that it may have.
 _KEYS = {
     "robot": ("name model dt joints controls", "description end_effector import"),
@@ -285,15 +280,13 @@ _KEYS = {
 _TEXTS = ("name", "model", "end_effector", "log", "log_unit", "time", "time_unit", "format")
 #: Of every key what is expected, for the message, and the reader.
 _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(_TEXTS, ('"..." (a text)', lambda v: (isinstance(v, str) and v) or None)),
-    **dict.fromkeys(
-        ("description", "unit"), ('"..." (a text)', lambda v: v if isinstance(v, str) else None)
-    ),
+    **dict.fromkeys(_TEXTS, ('"..." (a text)', lambda v: _text(v) or None)),
+    **dict.fromkeys(("description", "unit"), ('"..." (a text)', _text)),
     **dict.fromkeys(("range", "explore"), ("[low, high] with low < high", _interval)),
     **dict.fromkeys(("rest", "log_offset"), ("a finite number", _number)),
     "log_scale": ("a finite number other than 0", lambda v: _number(v) or None),
-    "gap": ("a positive time in seconds", _time),
-    "dt": ("a time step in seconds, above 0 and up to 1", lambda v: _time(v, most=1.0)),
+    "gap": ("a positive time in seconds", lambda v: _time(v, math.inf)),
+    "dt": ("a time step in seconds, above 0 and up to 1", lambda v: _time(v, 1.0)),
     "joints": ("one or more [[joints]] tables", _tables),
     "controls": ("one or more [[controls]] tables", _tables),
     "import": ("a table", lambda v: v if isinstance(v, dict) else None),

@@ -406,7 +406,7 @@ class LockstepUdp(Pamy2Udp):
         self._send(REST)
 
     def read(self) -> Reading:
-        while self._counts["accepted"] < self._counts["sent"]:
+        while self.statistics["accepted"] < self.statistics["sent"]:
             self._drain()
         return self._reading
 

@@ -6,7 +6,6 @@ import importlib
 import socket
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -90,15 +89,11 @@ class Pamy2Udp(Pamy2Client):
         super().__post_init__()
         self._socket: socket.socket | None = None
         self._address: wire.Address = ("", 0)
-        self._counts: Counter[str] = Counter()
+        # Telegrams by what became of them: sent, accepted, and every reason to drop one.
+        self.statistics: Counter[str] = Counter()
         self._order = wire.TelegramOrder(bits=32)
         self._here, self._robot_us, self._counter = 0.0, 0, 0
         self._pressure = self._rest = pressures.bar_from_control(self.robot.u_rest, self.limits)
-
-    @property
-    def statistics(self) -> Mapping[str, int]:
-        """Telegrams by what became of them: sent, accepted, and every reason to drop one."""
-        return dict(self._counts)
 
     def connect(self) -> None:
         """Send telegrams until the robot answers."""
@@ -148,7 +143,7 @@ class Pamy2Udp(Pamy2Client):
 
     def receive(self, data: bytes, sender: wire.Address) -> None:
         """Take one datagram, whatever it is."""
-        self._counts[self._take(data, sender)] += 1
+        self.statistics[self._take(data, sender)] += 1
 
     def _take(self, data: bytes, sender: wire.Address) -> str:
         """What becomes of a datagram."""
@@ -167,7 +162,7 @@ class Pamy2Udp(Pamy2Client):
         else:
             self._robot_us = state.time
         if verdict == "restarted":
-            self._counts["robot started again"] += 1
+            self.statistics["robot started again"] += 1
         self._last_heard = now
         q, speed = self.wiring.q_from_wire(state.angle), self.wiring.speed_from_wire(state.speed)
         extra = {"pressure": state.pressure, "speed": speed}
@@ -190,9 +185,9 @@ class Pamy2Udp(Pamy2Client):
 
     def _await_answer(self, pressure: Muscles) -> None:
         """Send ``pressure`` [bar] in every period until a telegram comes."""
-        before, period = self._counts["accepted"], self.robot.dt
+        before, period = self.statistics["accepted"], self.robot.dt
         began = due = self.clock.now()
-        while self._counts["accepted"] == before:
+        while self.statistics["accepted"] == before:
             now = self.clock.now()
             if now - began > self.timeout:
                 raise ConnectionLostError(
@@ -227,9 +222,9 @@ class Pamy2Udp(Pamy2Client):
         telegram = wire.pack_command(self._counter, now_us, wired, connection=connection)
         try:
             opened.sendto(telegram, self._address)
-            self._counts["sent"] += 1
+            self.statistics["sent"] += 1
         except OSError:  # a full queue or a cable pulled: as good as a telegram lost on the way
-            self._counts["not sent"] += 1
+            self.statistics["not sent"] += 1
 
 
 @dataclass(eq=False)

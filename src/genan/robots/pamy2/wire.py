@@ -152,18 +152,16 @@ class TelegramOrder:
 
     def take(self, number: int, *, now: float) -> Order:
         """Whether telegram ``number`` is news at ``now`` [s]; if so, it is the newest."""
+        newer = lambda than: 0 < (number - than) % self._modulus < self._modulus // 2
         verdict: Order = "first" if self._last is None else "next"
-        if self._last is not None and not self._newer(number, self._last):
-            follows = self._rival is not None and self._newer(number, self._rival)
+        if self._last is not None and not newer(self._last):
+            follows = self._rival is not None and newer(self._rival)
             self._rival, self._rivals = number, self._rivals + 1 if follows else 1
             if self._rivals < RIVALS or now - self._since < QUIET:
                 return "old"
             verdict = "restarted"
         self._last, self._since, self._rival, self._rivals = number, now, None, 0
         return verdict
-
-    def _newer(self, number: int, than: int) -> bool:
-        return 0 < (number - than) % self._modulus < self._modulus // 2
 
 
 @dataclass(frozen=True)

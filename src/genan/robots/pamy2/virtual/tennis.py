@@ -44,6 +44,7 @@ _scaled = lambda s, a: (s * a[0], s * a[1], s * a[2])
 _ahead = lambda a, s, b: (a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2])
 _dot = lambda a, b: a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 _unit = lambda a: _scaled(1.0 / math.sqrt(_dot(a, a)), a)
+_tilted = lambda a, b, c, by: _unit(_plus(a, _ahead(_scaled(by[0], b), by[1], c)))
 
 
 def _cross(a: Triple, b: Triple) -> Triple:
@@ -137,10 +138,7 @@ def rebound(
     return BallState(ball.position, velocity, spin)
 
 
-class Obstacle(enum.Enum):
-    """What the ball met within a step."""
-
-    NOTHING, TABLE, NET, FLOOR = range(4)
+Obstacle = enum.Enum("Obstacle", "NOTHING TABLE NET FLOOR")  # What the ball met within a step.
 
 
 @dataclass(frozen=True)
@@ -326,10 +324,6 @@ class Hand:
         across = _unit(_minus(across, _scaled(_dot(across, normal), normal)))
         turn = lambda w: (c1 * w[0] - s1 * w[1], s1 * w[0] + c1 * w[1], w[2])
         return Racket(position, (turn(across), turn(normal), turn(_cross(across, normal))))
-
-
-def _tilted(normal: Triple, across: Triple, along: Triple, tilt: tuple[float, float]) -> Triple:
-    return _unit(_plus(normal, _ahead(_scaled(tilt[0], across), tilt[1], along)))
 
 
 #: What a shot is drawn in: x, y, z where the ball is first seen [m], speed [m/s], azimuth and
