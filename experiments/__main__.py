@@ -254,7 +254,7 @@ def _print_study(console: "Console", result: "StudyResult") -> None:
             if row.paper:
                 columns[f"{row.name}, paper"] = ["-" if v is None else say(v) for v in row.paper]
         console.print(f"{figure.title} [{figure.unit}]")
-        print_table(console, columns)
+        print_table(columns)
     if result.headline:
         console.print(result.headline)
     for finding in result.findings:
@@ -279,7 +279,7 @@ def _print_search(console: "Console", result: "SearchResult") -> None:
         for name in result.importance or shown[0].settings:
             part = f" ({100 * result.importance[name]:.0f} %)" if result.importance else ""
             rows.append([f"{name}{part}", *(_short(trial.settings[name]) for trial in shown)])
-        print_table(console, ["setting", *names], rows)
+        print_table(["setting", *names], rows)
         if result.importance:
             console.print(
                 "In brackets: how much of what makes a trial good the setting explains; below 15 % "

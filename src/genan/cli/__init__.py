@@ -31,8 +31,8 @@ VERBS = {
 
 REFUSED, INTERRUPTED = 2, 130  # Exit codes of commands that were refused or that Ctrl-C stopped.
 
-_FILES = {"import": "import_", "new-robot": "robots"}  # Of the verbs whose file has another name.
-_MOVED = "are in a clone of the repository: 'python -m experiments' lists and runs them."
+_FILES = dict.fromkeys(("new-robot", "serve", "identify"), "robots")  # Of verbs in another file.
+_FILES |= {"import": "import_", "transfer": "deploy"}
 _USAGE = """usage: genan VERB [flags]
 
 Learn what a robot's actuators do from joint positions alone.
@@ -52,13 +52,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if verb in ("-V", "--version"):
         print(f"genan {__version__}")
         return 0
-    if verb in ("study", "search"):
-        return _refuse(f"The experiments of 'genan {verb}' {_MOVED}")
-    if verb not in VERBS:
-        near = get_close_matches(verb, VERBS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "'genan --help' lists the verbs."
-        return _refuse(f"There is no verb {verb!r}; {hint}")
-    return _run(verb, rest)
+    from genan.errors import GenanError
+
+    _show_log()
+    try:
+        return int(command(verb, rest).run() or 0)
+    except KeyboardInterrupt as stop:  # a verb that was asked to stop says what is safe
+        print(str(stop) or "\ngenan: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except GenanError as error:
+        reason = str(error)
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        reason = f"The system refused to go on{where}: {error.strerror or error}"
+        reason += "; fix that and run again."
+    except MemoryError:
+        reason = "Out of memory; ask for less at once or close other programs."
+    print(f"genan: {reason}", file=sys.stderr)
+    return REFUSED
 
 
 def command(verb: str, arguments: Sequence[str]) -> Any:
@@ -66,6 +77,15 @@ def command(verb: str, arguments: Sequence[str]) -> Any:
     the exit code where that is not 0."""
     import tyro
 
+    from genan.errors import refuse
+
+    near = get_close_matches(verb, VERBS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "'genan --help' lists the verbs."
+    refuse(
+        (verb in ("study", "search"), f"The experiments of 'genan {verb}' are in a clone of the "
+         "repository: 'python -m experiments' lists and runs them."),
+        (verb not in VERBS, f"There is no verb {verb!r}; {hint}"),
+    )  # fmt: skip
     module = importlib.import_module(f"genan.cli.{_FILES.get(verb, verb)}")
     if hasattr(module, "parse"):  # its flags depend on each other
         return module.parse(arguments)
@@ -73,40 +93,14 @@ def command(verb: str, arguments: Sequence[str]) -> Any:
     return tyro.cli(kind, prog=f"genan {verb}", args=arguments)
 
 
-def _run(verb: str, arguments: list[str]) -> int:
-    from genan.errors import GenanError
-
-    _show_log()
-    try:
-        return int(command(verb, arguments).run() or 0)
-    except GenanError as error:
-        return _refuse(str(error))
-    except KeyboardInterrupt as stop:  # a verb that was asked to stop says what is safe
-        print(str(stop) or "\ngenan: interrupted.", file=sys.stderr)
-        return INTERRUPTED
-    except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        reason = error.strerror or error
-        return _refuse(f"The system refused to go on{where}: {reason}; fix that and run again.")
-    except MemoryError:
-        return _refuse("Out of memory; ask for less at once or close other programs.")
-
-
-def _refuse(sentence: str) -> int:
-    print(f"genan: {sentence}", file=sys.stderr)
-    return REFUSED
-
-
 def _show_log() -> None:
     """Show what the package says about itself (compiling, mostly), one line each."""
     import logging
 
-    from genan.cli.terminal import console
+    from genan.cli.terminal import say
 
-    class Lines(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            console(stderr=True).print(record.getMessage(), style="dim")
-
+    handler: Any = logging.Handler()
+    handler.emit = lambda record: say(record.getMessage(), "dim", stderr=True)
     log = logging.getLogger("genan")
     log.setLevel(logging.INFO)
-    log.handlers = [Lines()]
+    log.handlers = [handler]

@@ -3,20 +3,16 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from genan.cli.terminal import Bars, console, interruptible
+from genan.cli.terminal import Bars, interruptible, say
 from genan.errors import check_numbers, refuse
 from genan.jax_setup import use_cache
 from genan.provenance import versions
 from genan.robot import Robot
 from genan.robot.package import check_offers, open_virtual
-
-if TYPE_CHECKING:
-    from genan.data import Recorder
-    from genan.deployment.collection import Plan
 
 _RULES = {
     "be at least 1": "trajectories",
@@ -56,65 +52,56 @@ class Collect:
     def run(self) -> None:
         package = check_offers(self.robot, "virtual", "to record on")
         check_numbers(self, _RULES)
-        shortest = self.shortest_interval or self.interval
+        robot, shortest = Robot.load(package.name), self.shortest_interval or self.interval
         above = f"--shortest-interval must not be above --interval ({self.interval:g} s)"
         refuse((shortest > self.interval, f"{above}, got {shortest:g}."))
-        from genan.data import Channels, Recorder
-
-        robot = Robot.load(package.name)
-        plan = self._plan(robot)
-        truth = package.load("virtual").truth_sizes if self.truth_for_evaluation_only else None
-        names = ("robot", "robot_seed", "hours", "drift", "signal", "duration", "ramp", "settle")
-        about = {name: getattr(self, name) for name in names} | {"versions": versions()}
-        about |= {"signal_seed": self.seed, "signal_bounds": np.asarray(plan.bounds).tolist()}
-        if self.signal == "spline":
-            about |= {"interval": self.interval, "shortest": self.shortest_interval}
-        channels = Channels.of_robot(robot)
-        with Recorder.resume_or_create(self.out, channels, provenance=about, truth=truth) as file:
-            self._record(file, plan)
-
-    def _plan(self, robot: Robot) -> "Plan":
-        from genan.deployment.collection import Plan
-        from genan.signals import Chirp, Multisine, Signal, Spline
-
-        bounds = robot.u_explore
+        bounds, total = robot.u_explore, self.trajectories
         for row, name in enumerate(("lower", "upper")):
-            values = getattr(self, name)
-            if values is not None:
+            if (values := getattr(self, name)) is not None:
                 wrong = f"--{name} needs {robot.nu} values, one per control, got {len(values)}."
                 refuse((len(values) != robot.nu, wrong))
                 bounds[row] = values
+        from genan.data import Channels, Recorder
+        from genan.deployment.collection import Plan, record
+        from genan.signals import Chirp, Multisine, Signal, Spline
+
         signals: dict[str, Signal] = {
             "spline": Spline(self.interval, self.shortest_interval),
             "multisine": Multisine(lowest=0.5),
             "chirp": Chirp(),
         }
         times = self.duration, self.ramp, self.settle
-        return Plan(self.seed, signals[self.signal], bounds, *times)
-
-    def _record(self, recorder: "Recorder", plan: "Plan") -> None:
-        from genan.deployment.collection import record
-
-        say, total = console(stderr=True).print, self.trajectories
-        if len(recorder):
-            say(f"going on after {len(recorder)} trajectories in {recorder.partial}")
-        if len(recorder) > total:
-            say(f"{recorder.partial} already holds more than the {total} asked for; keeping all.")
-        use_cache()
-        started = time.perf_counter()
-        robot = open_virtual(self.robot, seed=self.robot_seed, hours=self.hours, drift=self.drift)
-        with interruptible() as stopping, Bars() as bars:
-            show = lambda: bars("trajectories", len(recorder), total)
-            show()
-            whole = record(
-                recorder, robot, plan, trajectories=total, truth=self.truth_for_evaluation_only,
-                recorded=show, stopping=stopping,
-            )  # fmt: skip
-        if not whole:
-            safe = f"{len(recorder)} of {total} trajectories are safe in {recorder.partial}"
-            raise KeyboardInterrupt(f"stopped: {safe}; the same command goes on from there.")
-        path = recorder.finish()
-        motion = f"{len(recorder) * self.duration / 60.0:.1f} min of motion"
-        seconds = time.perf_counter() - started
-        say(f"{len(recorder)} trajectories ({motion}) in {path}, {seconds:.0f} s.")
-        say(f"Next: genan inspect {path}")
+        plan = Plan(self.seed, signals[self.signal], bounds, *times)
+        wanted = self.truth_for_evaluation_only
+        names = ("robot", "robot_seed", "hours", "drift", "signal", "duration", "ramp", "settle")
+        about = {name: getattr(self, name) for name in names} | {"versions": versions()}
+        about |= {"signal_seed": self.seed, "signal_bounds": np.asarray(bounds).tolist()}
+        if self.signal == "spline":
+            about |= {"interval": self.interval, "shortest": self.shortest_interval}
+        with Recorder.resume_or_create(
+            self.out, Channels.of_robot(robot), provenance=about,
+            truth=package.load("virtual").truth_sizes if wanted else None,
+        ) as file:  # fmt: skip
+            if len(file):
+                say(f"going on after {len(file)} trajectories in {file.partial}", stderr=True)
+            if len(file) > total:
+                more = f"{file.partial} already holds more than the {total} asked for"
+                say(f"{more}; keeping all.", stderr=True)
+            use_cache()
+            started, seed = time.perf_counter(), self.robot_seed
+            virtual = open_virtual(self.robot, seed=seed, hours=self.hours, drift=self.drift)
+            with interruptible() as stopping, Bars() as bars:
+                show = lambda: bars("trajectories", len(file), total)
+                show()
+                whole = record(
+                    file, virtual, plan, trajectories=total, truth=wanted, recorded=show,
+                    stopping=stopping,
+                )  # fmt: skip
+            if not whole:
+                safe = f"{len(file)} of {total} trajectories are safe in {file.partial}"
+                raise KeyboardInterrupt(f"stopped: {safe}; the same command goes on from there.")
+            path = file.finish()
+            motion = f"{len(file) * self.duration / 60.0:.1f} min of motion"
+            seconds = f"{time.perf_counter() - started:.0f} s"
+            say(f"{len(file)} trajectories ({motion}) in {path}, {seconds}.", stderr=True)
+            say(f"Next: genan inspect {path}", stderr=True)

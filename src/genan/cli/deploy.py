@@ -1,7 +1,10 @@
-"""``genan deploy``, and what it shares with ``genan transfer``: a policy, and a robot to run on."""
+"""``genan deploy`` and ``genan transfer``: a policy, and a robot to run on, once or many times."""
 
+import hashlib
 import math
-from contextlib import nullcontext
+import re
+import shutil
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tyro
 
-from genan.cli.terminal import given, interruptible
+from genan.cli.terminal import Bars, check_out, given, interruptible, print_table, say
 from genan.errors import listing, refuse
 from genan.jax_setup import use_cache
 from genan.provenance import versions
-from genan.robot.package import VIRTUAL, bundled_policy
+from genan.robot import Robot
+from genan.robot.package import VIRTUAL, bundled_policy, check_offers
+from genan.tasks.registry import task_entry
+from genan.words import number
 
 if TYPE_CHECKING:
-    from genan.deployment.flight import Flight
+    from genan.evaluation.transfer import TransferResult
     from genan.evaluation.trials import TrialSetup
 
 TASKS = ("reacher",)  # Tasks that need nothing but the robot.
@@ -76,18 +82,39 @@ class Deploy(PolicyOnRobot):
     def run(self) -> int:
         missing = f"There is no task {self.task!r} to deploy; there are: {listing(TASKS)}."
         refuse((self.task not in TASKS, missing))
-        from genan.deployment.loop import TO_REST
+        from genan.deployment.controller import Goal
+        from genan.deployment.flight import FlightRecorder
+        from genan.deployment.interface import DryRun
+        from genan.deployment.loop import TO_REST, ControlLoop
         from genan.deployment.safety import StopReason
         from genan.evaluation.trials import load_policy, open_trials
 
         policy = load_policy(self.policy_folder, self.task)
         setup = open_trials(policy, robot=self.robot, **self.robot_settings(seed=self.robot_seed))
-        arm = setup.robot.robot
+        robot, arm = setup.robot, setup.robot.robot
         joints = f"{arm.nq} numbers, one for each of the joints {listing(arm.joint_names)}"
         refuse((len(self.goal) != arm.nq, f"Give --goal, {joints}, not {len(self.goal)}."))
         units = [math.pi / 180.0 if joint.unit == "rad" else 1.0 for joint in arm.joints]
-        with interruptible() as stopping:
-            flight = self._fly(setup, np.multiply(self.goal, units), stopping)
+        controller = setup.policy_controller(Goal(np.multiply(self.goal, units), arm))
+        middle = (setup.constant("u_lower") + setup.constant("u_upper")) / 2.0
+        ramp = setup.ramp(middle if self.initial is None else np.array(self.initial, float))
+        about = {
+            "robot": self.robot or VIRTUAL + policy.contract["robot"],
+            "robot_seed": self.robot_seed or 0,
+            "task": self.task,
+            "goal_degrees": list(self.goal),
+            "policy": str(self.policy or "bundled"),
+            "actuators_sha256": policy.contract["actuators_sha256"],
+            "dry_run": self.dry_run,
+            "versions": versions(),
+        }
+        robot = DryRun(robot) if self.dry_run else robot
+        recorder = FlightRecorder(self.record, arm, provenance=about) if self.record else None
+        with interruptible() as stopping, recorder or nullcontext():
+            settings: Any = {"safety": setup.safety, "max_seconds": self.max_seconds}
+            loop = ControlLoop(robot, recorder=recorder, stopping=stopping, **settings)
+            with loop:
+                flight = loop.run(ramp, controller)
         print(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
         if flight.stop.sound and not flight.dry:
             error = np.abs(flight.q[flight.during(TO_REST).start] / units - self.goal)
@@ -101,30 +128,137 @@ class Deploy(PolicyOnRobot):
             raise KeyboardInterrupt("stopped: the controls were brought to rest.")
         return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else STOPPED
 
-    def _fly(self, setup: "TrialSetup", goal: np.ndarray, stopping: Any) -> "Flight":
-        from genan.deployment.controller import Goal
-        from genan.deployment.flight import FlightRecorder
-        from genan.deployment.interface import DryRun
-        from genan.deployment.loop import ControlLoop
 
-        robot, arm, contract = setup.robot, setup.robot.robot, setup.policy.contract
-        controller = setup.policy_controller(Goal(goal, arm))
-        middle = (setup.constant("u_lower") + setup.constant("u_upper")) / 2.0
-        ramp = setup.ramp(middle if self.initial is None else np.array(self.initial, float))
-        about = {
-            "robot": self.robot or VIRTUAL + contract["robot"],
-            "robot_seed": self.robot_seed or 0,
-            "task": self.task,
-            "goal_degrees": list(self.goal),
-            "policy": str(self.policy or "bundled"),
-            "actuators_sha256": contract["actuators_sha256"],
-            "dry_run": self.dry_run,
-            "versions": versions(),
-        }
-        recorder = FlightRecorder(self.record, arm, provenance=about) if self.record else None
-        loop = ControlLoop(
-            DryRun(robot) if self.dry_run else robot, safety=setup.safety, recorder=recorder,
-            stopping=stopping, max_seconds=self.max_seconds,
+@dataclass(frozen=True)
+class Transfer(PolicyOnRobot):
+    """Try a policy on a robot, many times, and count: the paper's transfer trials.
+
+    Before each trial the initial controls are drawn and ramped to over 2 s; then the policy acts
+    for as long as an episode of its task. Every trial is kept in --out (docs/transfer.md). Ctrl-C
+    brings the robot to rest and keeps what is done.
+    """
+
+    trials: int = 100  # How many, on each robot.
+    robot_seeds: tuple[int, ...] | None = None  # Specimens of the virtual robot; left out: 0.
+    drift: float | None = None  # How fast the virtual robot ages; left out: 1.
+    serve: bool = False  # Serve the virtual robot in a process of its own, in real time.
+    seed: int = 0  # Of initial controls and goals. Trial k is the same whatever --trials is.
+    videos: tuple[int, ...] = ()  # Trials to film, on each robot.
+    out: Path | None = None  # For result and flights; left out, runs/transfer-TASK.
+    overwrite: bool = False  # Replace what an earlier run put there.
+
+    def run(self) -> None:
+        task_entry(self.task)
+        wrong = [number for number in self.videos if not 0 <= number < self.trials]
+        fixed = self.robot or self.host or self.port or self.drift is not None
+        refuse(
+            (not self.virtual and self.robot_seeds is not None, "There are specimens of virtual "
+             f"robots alone: leave out --robot-seeds for {self.robot!r}."),
+            (self.serve and fixed, "--serve starts the virtual robot on a free port; leave out "
+             "--robot, --host, --port and --drift."),
+            (wrong, f"Trials are numbered from 0 to {self.trials - 1}; there is no trial "
+             f"{wrong and wrong[0]} to film."),
         )  # fmt: skip
-        with recorder or nullcontext(), loop:
-            return loop.run(ramp, controller)
+        out = self.out or Path("runs") / f"transfer-{self.task}"
+        check_out(out, overwrite=self.overwrite)
+        so_far: list[TransferResult] = []
+        try:
+            with interruptible() as stopping:
+                self._try(out, so_far, stopping)
+        finally:  # whatever went wrong: what is done counts
+            for found in so_far:
+                _print_result(found)
+                self._film(found, out)
+                say(f"Wrote {out}")
+        if stopping():
+            raise KeyboardInterrupt("stopped: what is done counts.")
+
+    def _try(self, out: Path, so_far: "list[TransferResult]", stopping: Any) -> None:
+        from genan.deployment.interface import served
+        from genan.evaluation.transfer import RESULT, transfer
+        from genan.evaluation.trials import load_policy, open_trials
+        from genan.rl.numpy_policy import WEIGHTS
+
+        policy = load_policy(self.policy_folder, self.task)
+        own = VIRTUAL + policy.contract["robot"]
+        name = self.robot or own
+        if self.serve:
+            name = str(check_offers(own, "client", "to serve").client)
+        settings = self.robot_settings(drift=self.drift)
+        weights = (self.policy_folder / WEIGHTS).read_bytes()
+        about = {
+            "robot": name,
+            "hours": self.hours or 0.0,
+            "drift": 1.0 if self.drift is None else self.drift,
+            "realtime": self.realtime or self.serve or not self.virtual,
+            "policy": str(self.policy or "bundled"),
+            "policy_sha256": hashlib.sha256(weights).hexdigest(),
+        }
+        seeds = (self.robot_seeds or (0,)) if self.virtual else (None,)
+
+        def opened(seed: int | None) -> "TrialSetup":
+            if self.serve:
+                processes.close()  # one robot after the other
+                there = served(own, seed=seed or 0, hours=self.hours or 0.0)
+                host, port = processes.enter_context(there)
+                setup = open_trials(policy, robot=name, host=host, port=port)
+                setup.robot_seed = seed
+            else:
+                setup = open_trials(policy, robot=name, **given(seed=seed), **settings)
+            if not so_far:  # only now: a refused command leaves an earlier run alone
+                (out / RESULT).unlink(missing_ok=True)
+                for folder in out.glob("robot*"):  # and whatever else is there
+                    if folder.is_dir() and re.fullmatch(r"robot(-\d+)?", folder.name):
+                        shutil.rmtree(folder)
+            return setup
+
+        def finished(found: "TransferResult") -> None:
+            so_far[:] = [found]
+            total, words = self.trials * len(seeds), f"{self.task}: {found.words}"
+            bars(self.task, len(found.trials), total, words)
+
+        with ExitStack() as processes, Bars() as bars:
+            transfer(
+                opened, robot_seeds=seeds, trials=self.trials, seed=self.seed, out=out,
+                about=about, stopping=stopping, finished=finished,
+            )  # fmt: skip
+
+    def _film(self, found: "TransferResult", out: Path) -> None:
+        wanted = [trial for trial in found.trials if trial.number in self.videos]
+        if not wanted:
+            return
+        from genan.evaluation.transfer import robot_folder
+        from genan.viewer import rendering
+        from genan.viewer.stage import Stage
+
+        robot, entry = Robot.load(found.about["contract"]["robot"]), task_entry(self.task)
+        with closing(rendering.load_renderer(Stage(robot, entry))) as renderer:
+            for trial in wanted:
+                folder = robot_folder(out, trial.robot_seed)
+                path = rendering.film_path(folder / f"trial-{trial.number:04d}.mp4")
+                name = self.robot if trial.robot_seed is None else f"robot {trial.robot_seed}"
+                caption = f"{self.task}   {name}   trial {trial.number}"
+                clip = rendering.trial_clip(out, trial, caption=caption, after=entry.film_after)
+                rendering.write_film(rendering.film([clip], renderer), path)
+                say(f"Wrote {path}")
+
+
+def _print_result(found: "TransferResult") -> None:
+    """One line for each robot, and one for all of them."""
+    entry, name = task_entry(found.task), found.about["robot"]
+    # The first is success, which has its own column; where there are but two, so has the other.
+    shown = list(found.outcomes())[2 if len(entry.outcomes) == 2 else 1 :]
+    measured = [entry.number] if entry.number else []
+    parts = {str(name if seed is None else seed): found.on(seed) for seed in found.robot_seeds}
+    rows = []
+    for robot, part in (parts | {"all": found} if len(parts) > 1 else parts).items():
+        low, high = (f"{100.0 * end:.1f}" for end in part.interval)
+        count, counts = len(part.completed), part.outcomes()
+        share = f"{100.0 * part.succeeded / count:.1f}" if count else "-"
+        means = [number(part.mean(key)) for key, _ in measured]
+        cells = [robot, f"{part.succeeded} of {count}", share, f"{low} to {high}", *means]
+        rows.append([*cells, *(str(counts.get(outcome, 0)) for outcome in shown)])
+    columns = ["robot", "success", "percent", "95 % interval", *(words for _, words in measured)]
+    print_table([*columns, *shown], rows)
+    if len(found.completed) < len(found.trials):
+        say(f"{found.words}.")

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
 
 import genan
 from genan.cli import terminal
-from genan.cli.terminal import estimate, given, print_table
+from genan.cli.terminal import Bars, estimate, given, print_table, say
 from genan.errors import SettingError, refuse
 from genan.files import write_atomically
 from genan.jax_setup import use_cache
@@ -19,10 +18,11 @@ from genan.words import number, reading_unit, shortened
 
 if TYPE_CHECKING:
     from genan.actuator import Ensemble
-    from genan.evaluation.actuators import CrossValidation, Evaluation
-    from genan.evaluation.held_control import HeldControl
+    from genan.evaluation.actuators import Evaluation
     from genan.evaluation.novelty import Novelty
     from genan.robot import Robot
+
+_COLOURS = {"better": "green", "level": "yellow", "worse": "red"}
 
 
 @dataclass(frozen=True)
@@ -77,55 +77,45 @@ class Evaluate:
 
         ensemble = genan.load(self.actuators)
         robot = load_robot(ensemble, self.robot)
-        out = terminal.console()
-        found: Any
         if crossing:
             found = self._cross_validate(ensemble, robot)
-            if found is None:
-                from genan.evaluation.cross_validation import FOLDS
-
-                safe = f"stopped; what is done is safe in {self.actuators / FOLDS}"
-                raise KeyboardInterrupt(f"{safe}: the same command goes on from it.")
             parts = f"{found.recordings} recordings ({found.trajectories} trajectories)"
             again = f", fitted again {len(found.folds)} times without a part of the {parts}"
-            _print_head(out, found, f"{again} of robot {found.robot} and judged on it")
+            _print_errors(found, f"{again} of robot {found.robot} and judged on it")
             sentences = cross_validation_verdict(found)
         else:
             found = self._evaluate(ensemble, robot)
-            _print_evaluation(out, found)
+            _print_evaluation(found)
             sentences = verdict(found)
-        terminal.print_sentences(out, "Verdict", "cyan", sentences)
+        terminal.print_sentences("Verdict", "cyan", sentences)
         for path in self._write(folder, found, sentences):
-            out.print(f"Wrote {path}")
+            say(f"Wrote {path}")
         if not crossing:
             save(ensemble.with_record(metrics=headline(found)), self.actuators)
 
     def _evaluate(self, ensemble: "Ensemble", robot: "Robot") -> "Evaluation":
-        assert self.data is not None
-        names = _names([self.actuators, *self.compare])
-        with terminal.Bars() as bars:
-            others = dict(zip(names[1:], map(genan.load, self.compare), strict=True))
-            others |= self._more(ensemble, robot, bars)
+        with Bars() as bars:
+            name, *names = _names([self.actuators, *self.compare])
+            others = dict(zip(names, map(genan.load, self.compare), strict=True))
+            if self.true_torque or self.uan:
+                others |= self._more(ensemble, robot, bars)
             return genan.evaluate(
-                self.actuators, self.data, robot, name=names[0], compare=others,
+                self.actuators, str(self.data), robot, name=name, compare=others,
                 train=self.train_data, horizon=self.horizon, progress=bars,
             )  # fmt: skip
 
-    def _more(self, ensemble: "Ensemble", robot: "Robot", bars: Any) -> "dict[str, Ensemble]":
+    def _more(self, ensemble: "Ensemble", robot: "Robot", bars: Bars) -> "dict[str, Ensemble]":
         """The networks of --true-torque and --uan, trained or as they were kept."""
         from genan.actuator.fit import has_true_torque, true_torque_baseline
         from genan.evaluation.actuators import training_data, training_paths
         from genan.rl.uan import UanSettings, fit_uan, kept_uan
 
-        found: dict[str, Ensemble] = {}
-        if not (self.true_torque or self.uan):
-            return found
         train, _ = training_data(ensemble, self.train_data)
         paths = [self.train_data] if self.train_data else training_paths(ensemble)
         if train is None or (self.true_torque and len(paths) != 1):
             flag = "--true-torque needs one" if self.true_torque else "--uan learns from the"
             raise SettingError(f"{flag} training recording; give it by --train-data.")
-        folder = self.actuators / "baselines"
+        folder, found = self.actuators / "baselines", dict[str, Ensemble]()
         if self.true_torque:
             none = f"{paths[0]} holds no true torques, which --true-torque learns from; record on a"
             none += " virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
@@ -145,20 +135,23 @@ class Evaluate:
             found["UAN"] = made
         return found
 
-    def _cross_validate(self, ensemble: "Ensemble", robot: "Robot") -> "CrossValidation | None":
+    def _cross_validate(self, ensemble: "Ensemble", robot: "Robot") -> Any:
         from genan.evaluation.actuators import training_data
         from genan.evaluation.cross_validation import FOLDS, cross_validate
 
         train, missing = training_data(ensemble, self.data or self.train_data)
         if train is None:
-            nothing = f"There is nothing to cross-validate on: {missing}"
-            raise SettingError(f"{nothing} Or give it by --data.")
-        with terminal.Bars() as bars, terminal.interruptible() as stopping:
-            return cross_validate(
+            raise SettingError(f"There is nothing to cross-validate on: {missing} Or give --data.")
+        with Bars() as bars, terminal.interruptible() as stopping:
+            found = cross_validate(
                 ensemble, train, robot, parts=self.cross_validate or 0, horizon=self.horizon,
                 folder=self.actuators / FOLDS, name=_names([self.actuators])[0],
                 overwrite=self.overwrite, progress=bars, stopping=stopping,
             )  # fmt: skip
+        if found is None:
+            safe = f"stopped; what is done is safe in {self.actuators / FOLDS}"
+            raise KeyboardInterrupt(f"{safe}: the same command goes on from it.")
+        return found
 
     def _write(self, folder: Path, found: Any, verdict: tuple[str, ...]) -> list[Path]:
         """Pictures, all numbers and the page."""
@@ -166,19 +159,17 @@ class Evaluate:
         from genan.report.figures import save_figures
         from genan.report.page import write_report
 
-        paths = [*save_figures(found, folder), folder / EVALUATION]
+        paths, page = [*save_figures(found, folder), folder / EVALUATION], folder / "report.html"
         content = json.dumps({**as_json(found), "verdict": list(verdict)}) + "\n"
         write_atomically(folder / EVALUATION, content.encode())
-        if self.report:
-            logs = [path for path in (self.data, self.train_data) if path is not None]
-            inspected = [p.with_name(f"{p.stem}-inspect") / "inspection.json" for p in logs]
-            runs = [folder, self.actuators / "actuator.json"]
-            runs += [path for path in inspected if path.is_file()]
-            title = f"How far to trust {self.actuators.resolve().name}"
-            page = folder / "report.html"
-            write_report(runs, page, overwrite=True, title=title, files=False)
-            paths.append(page)
-        return paths
+        if not self.report:
+            return paths
+        logs = [path for path in (self.data, self.train_data) if path is not None]
+        inspected = [p.with_name(f"{p.stem}-inspect") / "inspection.json" for p in logs]
+        runs = [folder, self.actuators / "actuator.json", *filter(Path.is_file, inspected)]
+        title = f"How far to trust {self.actuators.resolve().name}"
+        write_report(runs, page, overwrite=True, title=title, files=False)
+        return [*paths, page]
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -189,16 +180,16 @@ def _names(paths: list[Path]) -> list[str]:
     return [name if names.index(name) == k else f"{name} ({k + 1})" for k, name in enumerate(names)]
 
 
-def _print_head(out: Console, found: Any, where: str, end: str = "", notes: Any = ()) -> None:
+def _print_errors(found: Any, where: str, end: str = "", notes: Any = ()) -> None:
     """What was judged, and the errors: of all models, of each joint, and compared."""
     errors, models = found.errors, found.table
-    out.print(
+    say(
         f"{found.name}{where}: {errors.samples} single steps and {errors.rollouts} rollouts of "
         f"{found.horizon} steps ({found.horizon * found.dt:.3g} s){end}."
     )
     for sentence in (*notes, *found.notes):
-        out.print(f"• {sentence}", style="yellow")
-    out.print()
+        say(f"• {sentence}", "yellow")
+    say()
     names, units = [model.name for model in models], [reading_unit(unit) for unit in errors.units]
     ends = {"1 step": [model.one_step for model in models]}
     ends[f"{found.horizon} steps"] = [model.curve[-1] for model in models]
@@ -207,79 +198,71 @@ def _print_head(out: Console, found: Any, where: str, end: str = "", notes: Any 
         for step, each in ends.items():
             columns[f"{step} [{unit}]"] = [estimate(one[k], factor) for one in each]
     away = [f"{model.diverged} of {model.rollouts}" if model.diverged else "0" for model in models]
-    print_table(out, columns | {"diverged": away})
-    out.print(_brackets(found) + "\n", style="dim")
+    print_table(columns | {"diverged": away})
+    known = np.isfinite(errors.one_step.low).all()
+    words = "In brackets 95 % intervals over recordings."
+    words = words if known else "One recording: no interval."
+    if getattr(found, "average", None) is not None:
+        words += " A member alone: mean over the members, each running by itself."
+    if any(model.diverged for model in models):
+        bounds = (f"{f * bound:.3g} {u}" for bound, (u, f) in zip(found.bound, units, strict=False))
+        words += f" The error of a diverged rollout is cut at {', '.join(dict.fromkeys(bounds))}."
+    say(f"{words}\n", "dim")
     for step, each in ends.items() if len(errors.joints) > 1 else ():
         columns = {step: names}
         for k, (joint, (unit, factor)) in enumerate(zip(errors.joints, units, strict=False)):
             columns[f"{joint} [{unit}]"] = [number(factor * one.mean[k]) for one in each]
-        print_table(out, columns)
-        out.print()
+        print_table(columns)
+        say()
     if found.comparison is not None:
-        out.print("Compared with the baselines:", style="bold")
-        colours = {"better": "green", "level": "yellow", "worse": "red"}
+        say("Compared with the baselines:", "bold")
         for one in found.comparison.comparisons:
             of = f" ({reading_unit(one.unit)[0]})" if len(found.comparison.units) > 1 else ""
-            out.print(f"• {one.sentence}{of}", style=colours[one.verdict])
-        out.print()
+            say(f"• {one.sentence}{of}", _COLOURS[one.verdict])
+        say()
 
 
-def _brackets(found: Any) -> str:
-    known = np.isfinite(found.errors.one_step.low).all()
-    words = (
-        "In brackets 95 % intervals over recordings." if known else "One recording: no interval."
-    )
-    if getattr(found, "average", None) is not None:
-        words += " A member alone: mean over the members, each running by itself."
-    if any(errors.diverged for errors in found.table):
-        units = map(reading_unit, found.errors.joint_units)
-        bounds = (f"{f * bound:.3g} {u}" for bound, (u, f) in zip(found.bound, units, strict=True))
-        words += f" The error of a diverged rollout is cut at {', '.join(dict.fromkeys(bounds))}."
-    return words
-
-
-def _print_evaluation(out: Console, found: "Evaluation") -> None:
+def _print_evaluation(found: "Evaluation") -> None:
     pieces = f" of {found.recordings} recordings" if found.recordings < found.trajectories else ""
     where = f" on {found.trajectories} trajectories{pieces} of robot {found.robot}"
     old = "This is the recording that the actuators were fitted to: the errors say nothing about "
     notes = [f"{old}new motions."] if found.is_training_data else []
-    _print_head(out, found, where, f", from sample {found.first} on", notes)
-    out.print(f"Held control: {found.held[0].source}.", style="bold")
+    _print_errors(found, where, f", from sample {found.first} on", notes)
+    first = found.held[0]
+    say(f"Held control: {first.source}.", "bold")
     for held in found.held:
-        style = "green" if held.fit_for_training else "red"
-        out.print(f"• {held.name}: {held.verdict}", style=style)
-    _print_held(out, found.held[0])
+        say(f"• {held.name}: {held.verdict}", "green" if held.fit_for_training else "red")
+    units, factors = zip(*map(reading_unit, first.joint_units), strict=True)
+    columns: dict[str, Any] = {"joint": first.joints, "unit": units}
+    for name, values in {
+        "speed after 1 s": first.speed_left,
+        "the robot's": first.robot_speed_left,
+        f"pose after {first.hold:.2g} s off by": first.pose_difference,
+        "usual speed": first.usual_speed,
+    }.items():
+        if values is not None:
+            columns[name] = [number(f * x) for f, x in zip(factors, values, strict=True)]
+    print_table(columns)
+    say("speeds per second", "dim")
     if found.torques is not None:
         parts = zip(found.torques.joints, found.torques.correlation, strict=True)
         words = ", ".join(f"{joint} {r:.3f}" for joint, r in parts)
-        out.print(f"Predicted and true torque, r: {words}.")
+        say(f"Predicted and true torque, r: {words}.")
     for one in found.calibration:
-        out.print(f"Disagreement and {one.words}, rank correlation: {one.rank_correlation:.2f}.")
-    out.print()
+        say(f"Disagreement and {one.words}, rank correlation: {one.rank_correlation:.2f}.")
+    say()
     if found.novelty is not None:
-        _print_novelty(out, found.novelty)
+        _print_novelty(found.novelty)
 
 
-def _print_held(out: Console, held: "HeldControl") -> None:
-    speeds = {"speed after 1 s": held.speed_left, "the robot's": held.robot_speed_left}
-    speeds |= {f"pose after {held.hold:.2g} s off by": held.pose_difference}
-    speeds |= {"usual speed": held.usual_speed}
-    units, factors = zip(*map(reading_unit, held.joint_units), strict=True)
-    columns: dict[str, Any] = {"joint": held.joints, "unit": units}
-    for name, values in given(**speeds).items():
-        columns[name] = [number(factor * x) for factor, x in zip(factors, values, strict=True)]
-    print_table(out, columns)
-    out.print("speeds per second", style="dim")
-
-
-def _print_novelty(out: Console, novelty: "Novelty") -> None:
+def _print_novelty(novelty: "Novelty") -> None:
     """Where the recording is new to the model."""
     from genan.actuator.reference import REASONS
     from genan.report.verdict import why_words
 
     r = lambda value: f"{value:.2f}" if np.isfinite(value) else "-"
     beyond = "samples with a score beyond 1 (1 % of a recording like those trained on)"
-    out.print(f"New to the model: {beyond}.", style="bold")
+    say(f"New to the model: {beyond}.", "bold")
     reasons = [REASONS[int(k)] for k in novelty.reasons.argmax(axis=0)]
     parts = zip(reasons, novelty.beyond, strict=True)
     columns = {
@@ -290,15 +273,14 @@ def _print_novelty(out: Console, novelty: "Novelty") -> None:
         "r, 1 step": map(r, novelty.step_correlation),
         "r, rollout": map(r, novelty.rollout_correlation),
     }
-    print_table(out, columns)
+    print_table(columns)
     whole = f"of all joints along rollouts {r(novelty.whole_correlation)}"
-    words = f"Error: one step ahead. r: rank correlation of score and error; {whole}."
-    out.print(words, style="dim")
+    say(f"Error: one step ahead. r: rank correlation of score and error; {whole}.", "dim")
+    rows = [
+        [shortened(one.recording), one.joint, f"{one.begin:.2f}", f"{one.end:.2f}",
+         number(one.peak), why_words(one)]
+        for one in novelty.stretches
+    ]  # fmt: skip
     if novelty.new.any():
-        rows = [
-            [shortened(one.recording), one.joint, f"{one.begin:.2f}", f"{one.end:.2f}",
-             number(one.peak), why_words(one)]
-            for one in novelty.stretches
-        ]  # fmt: skip
-        print_table(out, ["recording", "joint", "from [s]", "to [s]", "score", "why"], rows)
-    out.print()
+        print_table(["recording", "joint", "from [s]", "to [s]", "score", "why"], rows)
+    say()

@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from genan.cli.terminal import console, print_table
-from genan.errors import DataError
+from genan.cli.terminal import print_table, say
+from genan.errors import DataError, refuse
 from genan.words import plural
-
-Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -25,23 +23,32 @@ class Fault:
 
         found, about = read_divergence(self.file)
         arrays = {name: array[0] for name, array in found.items()}  # a batch of one
-        name_q, name_qd = _joints(arrays)
+        # The arrays that hold joint positions and velocities, in any task's scene.
+        name_q, name_qd = next(
+            (
+                (name, name.removesuffix(q) + qd)
+                for q, qd in (("q", "qd"), ("qpos", "qvel"))
+                for name in arrays
+                if name.startswith("scene.") and name.endswith(f".{q}")
+            ),
+            ("", ""),
+        )
+        missing = "The fault holds no joint positions, so it cannot be shown."
+        refuse((not name_q, missing), error=DataError)
         # What a scene holds next to the joints comes after them.
         nq = arrays["past.q"].shape[1] if "past.q" in arrays else len(arrays[name_q])
         q = np.degrees([*arrays.get("past.q", ()), arrays[name_q][:nq]])
         u = np.array([*arrays.get("past.u", ()), arrays["u"]])
-        out = console()
         episodes = plural(about.pop("count", 1), "episode")
-        out.print(f"{episodes} ran away; this is the state before the first did.")
+        say(f"{episodes} ran away; this is the state before the first did.")
         for name, value in about.items():
-            out.print(f"{name}: {value}")
+            say(f"{name}: {value}")
         columns = {"step": [str(k) for k in range(1 - len(q), 1)]}
         columns |= {f"q{k + 1} [deg]": _numbers(values) for k, values in enumerate(q.T)}
         columns |= {f"u{k + 1}": _numbers(values) for k, values in enumerate(u.T)}
-        print_table(out, columns)
+        print_table(columns)
         shown = {"velocities [deg/s]": np.degrees(arrays[name_qd][:nq])}
-        if "action" in arrays:
-            shown["action (before squashing)"] = arrays["action"]
+        shown["action (before squashing)"] = arrays.get("action", np.empty(0))
         for name, array in arrays.items():
             if name.startswith("scene.") and name not in (name_q, name_qd):
                 shown[name.removeprefix("scene.")] = np.ravel(array)
@@ -49,20 +56,11 @@ class Fault:
         shown["ball velocity [m/s]"] = arrays[name_qd][nq:]
         for name, array in shown.items():
             if len(array):
-                out.print(f"{name}: {'  '.join(_numbers(array))}")
-        out.print(_verdict(arrays))
+                say(f"{name}: {'  '.join(_numbers(array))}")
+        say(_verdict(arrays))
 
 
-def _joints(arrays: Arrays) -> tuple[str, str]:
-    """Names of the arrays that hold joint positions and velocities, in any task's scene."""
-    for q, qd in (("q", "qd"), ("qpos", "qvel")):
-        for name in arrays:
-            if name.startswith("scene.") and name.endswith(f".{q}"):
-                return name, name.removesuffix(q) + qd
-    raise DataError("The fault holds no joint positions, so it cannot be shown.")
-
-
-def _verdict(arrays: Arrays) -> str:
+def _verdict(arrays: dict[str, np.ndarray]) -> str:
     """Which entry is not finite, or the largest one."""
     largest, where = -1.0, ""
     for name, array in arrays.items():

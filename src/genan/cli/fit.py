@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import tyro
-from rich.console import Console
 
 import genan
 from genan.actuator.settings import FitSettings
-from genan.cli import terminal
+from genan.cli.terminal import Bars, estimate, interruptible, print_table, say, time_left
 from genan.jax_setup import use_cache
 from genan.robot import Robot
 from genan.words import reading_unit
@@ -53,56 +52,74 @@ class Fit:
         names = ("out", "choose", "from_", "anyway", "overwrite")
         asked = {name: getattr(self, name) for name in names} | self.settings.settings()
         try:
-            with terminal.interruptible() as stopping, terminal.Bars() as bars:
+            with interruptible() as stopping, Bars() as bars:
                 observer = _observer(bars, stopping)
                 ensemble = genan.fit(self.data, self.robot, observer=observer, **asked)
         except FitInterruptedError as interruption:
             raise KeyboardInterrupt(str(interruption)) from None
-        out = bars.console
-        if "choice" in ensemble.record:
-            _print_choice(out, ensemble)
-        for sentence in ensemble.contract.servos:
-            out.print(sentence)
-        best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
-        networks = ensemble.contract.architecture.hidden
-        made = f"networks (best of epoch {best})" if networks else "models"
-        out.print(f"{ensemble.members} {made} in {self.out}.")
+        record, contract = ensemble.record, ensemble.contract
+        if "choice" in record:
+            _print_choice(record["choice"], contract.joint_units, contract.dt)
+        best = ", ".join(map(str, record["training"]["best_epoch"]))
+        made = f"networks (best of epoch {best})" if contract.architecture.hidden else "models"
+        for sentence in (*contract.servos, f"{ensemble.members} {made} in {self.out}."):
+            say(sentence, stderr=True)
         if self.from_ is not None:
-            out.print("judging before and after ...")
-            _print_before_and_after(genan.load(self.from_), ensemble, self.robot, self.old_data)
-        out.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
+            say("judging before and after ...", stderr=True)
+            self._print_before_and_after(ensemble)
+        say(f"Next: genan evaluate --actuators {self.out} --data TEST.h5", stderr=True)
+
+    def _print_before_and_after(self, after: "Ensemble") -> None:
+        """Errors of the actuators that the fit continued from and of the new ones."""
+        from genan.evaluation.cross_validation import compare_refit
+
+        before, robot = genan.load(str(self.from_)), Robot.load(self.robot)
+        found, missing = compare_refit(before, after, robot, old=self.old_data)
+        rows = []
+        for pair in found:
+            both = (pair.before, pair.after)
+            for column in range(len(pair.before.joints), len(pair.before.columns)):
+                unit, factor = reading_unit(pair.before.units[column])
+                ends = {1: [errors.one_step[column] for errors in both]}
+                ends[len(pair.before.curve.mean)] = [errors.curve[-1, column] for errors in both]
+                for steps, errors in ends.items():
+                    cells = [estimate(error, factor) for error in errors]
+                    rows.append((str(pair.trajectories), pair.recording, str(steps), *cells, unit))
+        columns = ("held out", "of", "steps", "mean absolute error before", "after", "unit")
+        print_table(columns, rows)
+        if missing is not None:
+            say(missing)
 
 
-def _observer(bars: terminal.Bars, stopping: Any) -> Any:
+def _observer(bars: Bars, stopping: Any) -> Any:
     """Shows bars and losses while a fit runs."""
     from genan.actuator.fitting import FitObserver
 
     trying: list[str] = []  # The candidates of a choice so far.
-    say = bars.console.print
+    note = bars.console.print
 
     def begin(fitting: "Fitting") -> None:
-        origin, contract = fitting.origin, fitting.contract
+        origin, contract, resumed = fitting.origin, fitting.contract, fitting.resumed
         weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
-        say(
+        note(
             f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn "
             f"from, {origin['validation_samples']} held out; {contract.members} networks of "
             f"{contract.inputs} inputs, {weights} weights in all; batches of "
             f"{fitting.training.batch_size}, {fitting.precision}."
         )
         if short := origin["trajectories_too_short"]:
-            say(f"{short} trajectories are too short for the history and left out.")
-        if fitting.resumed:
-            done = f"continuing after {fitting.resumed:.3g} epochs"
-            say(f"{done} from a checkpoint in {fitting.out}")
+            note(f"{short} trajectories are too short for the history and left out.")
+        if resumed:
+            note(f"continuing after {resumed:.3g} epochs from a checkpoint in {fitting.out}")
         epochs = fitting.settings.epochs
-        bars("fit", fitting.resumed, epochs, f"epoch {fitting.resumed:.3g}/{epochs}", "")
+        bars("fit", resumed, epochs, f"epoch {resumed:.3g}/{epochs}", "")
 
     def candidate(name: str, number: int, total: int) -> None:
         trying.append(f"{number} of {total}: {name}")
         bars(trying[-1], 0.0, 1.0, speed="")
 
     def progress(now: "FitProgress") -> None:
-        speed = f"{now.samples_per_second:.3g} samples/s{terminal.time_left(now.seconds_left)}"
+        speed = f"{now.samples_per_second:.3g} samples/s{time_left(now.seconds_left)}"
         speed = speed if now.samples_per_second else ""
         done, numbers = now.epoch + now.share, ""
         if trying:
@@ -113,54 +130,27 @@ def _observer(bars: terminal.Bars, stopping: Any) -> Any:
             numbers += f"{name.replace('_', ' '):<10}  {row}\n"
         bars("fit", done, now.epochs, f"epoch {now.epoch}/{now.epochs}", speed, numbers)
 
-    return FitObserver(say, begin, candidate, progress, stopping)
+    return FitObserver(note, begin, candidate, progress, stopping)
 
 
-def _print_choice(out: Console, ensemble: "Ensemble") -> None:
+def _print_choice(choice: dict[str, Any], joint_units: tuple[str, ...], dt: float) -> None:
     """What was tried, best first, with errors on what each had left out; and the choice in words.
 
     The score is that of ``genan.actuator.fit``: the geometric mean of the error one step
     ahead, relative to constant velocity, and open loop, relative to standing still.
     """
-    choice, contract = ensemble.record["choice"], ensemble.contract
-    units = sorted(set(contract.joint_units), reverse=True)
+    units = sorted(set(joint_units), reverse=True)
     unit, factor = reading_unit(units[0]) if len(units) == 1 else (" or ".join(units), 1.0)
-    known, tiny = choice["baselines"], np.finfo(float).tiny
-    scales = (
-        ("one_step", np.maximum(known["constant velocity"]["one_step"], tiny)),
-        ("rollout", np.maximum(known["standing still"]["rollout"], tiny)),
-    )
-    rows = []
+    known, rows = choice["baselines"], []
+    scales = known["constant velocity"]["one_step"], known["standing still"]["rollout"]
     for name, errors in {**choice["tried"], **known}.items():
-        score = np.sqrt(np.prod([np.mean(errors[part] / scale) for part, scale in scales]))
-        rows.append((score, name, *(factor * np.mean(errors[part]) for part, _ in scales)))
+        both = np.array([errors["one_step"], errors["rollout"]])
+        relative = (both / np.maximum(scales, np.finfo(float).tiny)).mean(axis=1)
+        rows.append((np.sqrt(relative.prod()), name, *(factor * both.mean(axis=1))))
     rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
     cells = [(name, f"{one:.3g}", f"{end:.3g}", f"{score:.3f}") for score, name, one, end in rows]
-    end = f"{choice['rollout_steps'] * contract.dt:.3g} s [{unit}]"
-    terminal.print_table(out, ("model", f"one step [{unit}]", end, "score"), cells)
-    out.print("Root mean square errors on recordings left out, mean over the joints.")
-    for sentence in choice["words"]:
-        out.print(sentence)
-
-
-def _print_before_and_after(
-    before: "Ensemble", after: "Ensemble", robot: str, old: Path | None
-) -> None:
-    """Errors of the actuators that the fit continued from and of the new ones."""
-    from genan.evaluation.cross_validation import compare_refit
-
-    found, missing = compare_refit(before, after, Robot.load(robot), old=old)
-    rows = []
-    for pair in found:
-        both = (pair.before, pair.after)
-        for column in range(len(pair.before.joints), len(pair.before.columns)):
-            unit, factor = reading_unit(pair.before.units[column])
-            ends = {1: [errors.one_step[column] for errors in both]}
-            ends[len(pair.before.curve.mean)] = [errors.curve[-1, column] for errors in both]
-            for steps, errors in ends.items():
-                cells = [terminal.estimate(error, factor) for error in errors]
-                rows.append((str(pair.trajectories), pair.recording, str(steps), *cells, unit))
-    columns = ("held out", "of", "steps", "mean absolute error before", "after", "unit")
-    terminal.print_table(terminal.console(), columns, rows)
-    if missing is not None:
-        terminal.console().print(missing)
+    end = f"{choice['rollout_steps'] * dt:.3g} s [{unit}]"
+    print_table(("model", f"one step [{unit}]", end, "score"), cells, stderr=True)
+    caption = "Root mean square errors on recordings left out, mean over the joints."
+    for sentence in (caption, *choice["words"]):
+        say(sentence, stderr=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -45,13 +45,20 @@ class Import(ImportSettings):
         """``_settings`` checks."""
 
     def run(self) -> None:
-        from genan.importing import import_logs
+        from genan.importing import import_logs, open_source
         from genan.robot import Robot
 
         robot = Robot.load(self.robot)
         settings = self._settings(robot)
         if self.out is None:
-            self._list(robot)
+            for path in self.sources:
+                source = open_source(path, self.format or robot.log.format, stamps=self.stamps)
+                size = f"{source.size / 1e6:.1f} MB"
+                print(f"{path}: {source.format}, {size}, {len(source.columns)} columns")
+                for name, words in source.columns.items():
+                    print(f"  {name}" + (f"  ({words})" if words else ""))
+            example = f"--joints {robot.joint_names[0]}=COLUMN"
+            print(f"Next: the same with --out data.h5, and {example} ... where names differ")
             return
         with Bars() as bars:
             made = import_logs(
@@ -65,51 +72,32 @@ class Import(ImportSettings):
         print(f"Next: genan inspect {made.data.path}")
         print(f"      genan fit --robot {self.robot} --data {made.data.path} --out actuators")
 
-    def _list(self, robot: "Robot") -> None:
-        from genan.importing import open_source
-
-        for path in self.sources:
-            source = open_source(path, self.format or robot.log.format, stamps=self.stamps)
-            size = f"{source.size / 1e6:.1f} MB"
-            print(f"{path}: {source.format}, {size}, {len(source.columns)} columns")
-            for name, words in source.columns.items():
-                print(f"  {name}" + (f"  ({words})" if words else ""))
-        example = f"--joints {robot.joint_names[0]}=COLUMN"
-        print(f"Next: the same with --out data.h5, and {example} ... where names differ")
-
     def _settings(self, robot: "Robot") -> ImportSettings:
+        """The flags with names for what they are about."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(ImportSettings)}
-        for flag, names in (("joints", robot.joint_names), ("controls", robot.control_names)):
-            values[flag] = _named(values[flag], names, flag)
         if len(self.units) == 1 and "=" not in self.units[0]:
-            values["units"] = dict.fromkeys(robot.joint_names, self.units[0])
-        else:
-            values["units"] = _pairs(self.units, "units")
-        for flag in ("scale", "offset"):
-            values[flag] = _pairs(values[flag], flag)
-            for name, value in values[flag].items():
-                try:
-                    values[flag][name] = float(value)
-                except ValueError:
-                    wrong = f"--{flag} takes numbers, such as {name}=0.5, not {value!r}."
-                    raise SettingError(wrong) from None
+            values["units"] = [f"{name}={self.units[0]}" for name in robot.joint_names]
+        for flag, names in (("joints", robot.joint_names), ("controls", robot.control_names)):
+            entries = values[flag]
+            named = (entry.partition("=")[0] for entry in entries if "=" in entry)
+            if entries and not any(name in names for name in named):
+                count = f"--{flag} has {len(entries)} columns and the robot has {len(names)} {flag}"
+                hint = f"({listing(names)}); give one for each, or NAME=COLUMN."
+                refuse((len(entries) != len(names), f"{count} {hint}"))
+                values[flag] = map("=".join, zip(names, entries, strict=True))
+        for flag in ("joints", "controls", "units", "scale", "offset"):
+            found: dict[str, Any] = {}
+            for entry in values[flag]:
+                name, _, value = entry.partition("=")
+                wrong = f"--{flag} takes entries such as elbow=..., not {entry!r}."
+                twice = f"--{flag} names {name!r} twice."
+                refuse((not (name and value), wrong), (name in found, twice))
+                found[name] = value
+                if flag in ("scale", "offset"):
+                    try:
+                        found[name] = float(value)
+                    except ValueError:
+                        wrong = f"--{flag} takes numbers, such as {name}=0.5, not {value!r}."
+                        raise SettingError(wrong) from None
+            values[flag] = found
         return ImportSettings(**values)
-
-
-def _named(entries: Texts, names: Texts, flag: str) -> dict[str, str]:
-    if any(entry.partition("=")[0] in names for entry in entries if "=" in entry) or not entries:
-        return _pairs(entries, flag)
-    count = f"--{flag} has {len(entries)} columns and the robot has {len(names)} {flag}"
-    hint = f"({listing(names)}); give one for each, or NAME=COLUMN."
-    refuse((len(entries) != len(names), f"{count} {hint}"))
-    return dict(zip(names, entries, strict=True))
-
-
-def _pairs(entries: Texts, flag: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for entry in entries:
-        name, _, value = entry.partition("=")
-        wrong = f"--{flag} takes entries such as elbow=..., not {entry!r}."
-        refuse((not (name and value), wrong), (name in found, f"--{flag} names {name!r} twice."))
-        found[name] = value
-    return found

@@ -8,9 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import tyro
-from rich.console import Console
 
-from genan.cli.terminal import check_out, console, print_pairs, print_sentences, print_table
+from genan.cli.terminal import check_out, console, print_pairs, print_sentences, print_table, say
 from genan.robot import Robot
 from genan.words import duration, number, percent, reading_unit
 
@@ -61,20 +60,18 @@ class Inspect:
         if robot is not None:
             trajectories.check_robot(robot)
         found, fingerprint = inspect(trajectories, robot, timing=timing), trajectories.fingerprint
-        out = console()
-        print_pairs(out, _head(head, found, fingerprint).items(), "bold")
-        out.print()
-        _print_tables(out, found)
+        print_pairs(_head(head, found, fingerprint).items(), "bold")
+        say()
+        _print_tables(found)
         if found.suspicious:
-            print_sentences(out, "Suspicious", "yellow", found.suspicious)
+            print_sentences("Suspicious", "yellow", found.suspicious)
         else:
-            out.print("Nothing suspicious.\n", style="green")
-        print_sentences(out, "Verdict", "cyan", found.verdict)
+            say("Nothing suspicious.\n", "green")
+        print_sentences("Verdict", "cyan", found.verdict)
         pictures = save_figures(found, folder)
         record = save_inspection(found, head, fingerprint, folder)
-        page = save_inspection_page(found, head, pictures, folder)
-        for path in (*pictures, record, page):
-            out.print(f"Wrote {path}")
+        for path in (*pictures, record, save_inspection_page(found, head, pictures, folder)):
+            say(f"Wrote {path}")
 
 
 def _head(head: "Summary", found: "Inspection", fingerprint: str) -> dict[str, str]:
@@ -105,12 +102,13 @@ def _plain(value: Any) -> str:
     return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
 
 
-def _print_tables(out: Console, found: "Inspection") -> None:
+def _print_tables(found: "Inspection") -> None:
     """Joints: where they went; how finely they are measured, what drives them; controls."""
     from genan.report.inspection import lag_words
 
     joints, controls, lags = found.joints, found.controls, found.lag.joints
     units, factors = zip(*(reading_unit(joint.unit) for joint in joints), strict=True)
+    share = lambda part: "-" if part is None else f"{percent(100 * part)} %"
 
     def scaled(name: str) -> list[str]:
         pairs = zip(factors, (getattr(joint, name) for joint in joints), strict=True)
@@ -118,19 +116,18 @@ def _print_tables(out: Console, found: "Inspection") -> None:
 
     heads = ["from", "to", "std", "speed", "99 %", "max"]
     names = ["lowest", "highest", "deviation", "speed_median", "speed_p99", "speed_highest"]
+    whose = {"joint": [joint.name for joint in joints], "unit": units}
     motion = {
-        "joint": [joint.name for joint in joints],
-        "unit": units,
+        **whose,
         **{head: scaled(name) for head, name in zip(heads, names, strict=True)},
         "95 % Hz": [number(joint.excited) for joint in joints],
-        "cells": [_share(joint.phase_covered) for joint in joints],
+        "cells": [share(joint.phase_covered) for joint in joints],
     }
     if any(joint.limits_covered is not None for joint in joints):
-        motion["limits"] = [_share(joint.limits_covered) for joint in joints]
+        motion["limits"] = [share(joint.limits_covered) for joint in joints]
     strides = (joint.clear_stride for joint in joints)
     sensing = {
-        "joint": motion["joint"],
-        "unit": units,
+        **whose,
         "quantum": scaled("quantum"),
         "1-step signal": scaled("signal"),
         "noise": scaled("noise"),
@@ -148,27 +145,17 @@ def _print_tables(out: Console, found: "Inspection") -> None:
         "at an end": [f"{100 * control.saturated:.1f} %" for control in controls],
         "fastest": [number(control.fastest) for control in controls],
         "95 % Hz": [number(control.excited) for control in controls],
-        "cells": [_share(control.covered) for control in controls],
+        "cells": [share(control.covered) for control in controls],
     }
     for columns in (motion, sensing, driven):
-        print_table(out, columns)
-        out.print()
-    out.print(f"{COLUMNS}{_pairs(found)}\n", style="dim", soft_wrap=False)
-
-
-def _share(part: float | None) -> str:
-    return "-" if part is None else f"{percent(100 * part)} %"
-
-
-def _pairs(found: "Inspection") -> str:
-    """How much of the space between pairs of joints was visited."""
-    parts = found.pairs_covered
-    if not parts:
-        return ""
-    first, second = min(parts, key=lambda pair: parts[pair])
-    least, most = _share(parts[first, second]), _share(max(parts.values()))
-    if len(parts) == 1:
-        return f" Positions of {first} with {second}: {least} of their cells."
-    least = least.removesuffix(" %")
-    cells = f"{least} to {most} of their cells ({first} with {second} the least)"
-    return f" Pairs of positions: {cells}."
+        print_table(columns)
+        say()
+    parts, pairs = found.pairs_covered, ""  # How much of the space between pairs was visited.
+    if parts:
+        first, second = min(parts, key=lambda pair: parts[pair])
+        least, most = share(parts[first, second]), share(max(parts.values()))
+        cells = f"{least.removesuffix(' %')} to {most} of their cells"
+        pairs = f" Pairs of positions: {cells} ({first} with {second} the least)."
+        if len(parts) == 1:
+            pairs = f" Positions of {first} with {second}: {least} of their cells."
+    console().print(f"{COLUMNS}{pairs}\n", style="dim", soft_wrap=False)

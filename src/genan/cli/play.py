@@ -2,16 +2,15 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
-from rich.console import Console
 
-from genan.cli.terminal import Bars, check_out, console, print_table
+from genan.cli.terminal import Bars, check_out, print_table, say
 from genan.errors import refuse
 from genan.jax_setup import compiling, use_cache
 from genan.robot import Robot
@@ -20,11 +19,9 @@ from genan.tasks.registry import task_entry, task_settings
 from genan.words import plural
 
 if TYPE_CHECKING:
-    from genan.tasks.task import Episodes, TaskEnvironment
-    from genan.viewer.stage import Stage
+    from genan.tasks.task import Episodes
 
-#: Robots that are settled before the first episode: enough that episodes start differently.
-_POOL = 16
+_POOL = 16  # Robots that are settled at first: enough that episodes start differently.
 _SCREENS = {"DISPLAY", "WAYLAND_DISPLAY"}
 
 
@@ -46,7 +43,7 @@ class Play:
     overwrite: bool = False  # Replace the film of an earlier run.
 
     def run(self) -> None:
-        entry, out = task_entry(self.task), console()
+        entry = task_entry(self.task)
         blind = sys.platform.startswith("linux") and not _SCREENS & os.environ.keys()
         refuse(
             (self.episodes < 1, f"At least one episode must be played, not {self.episodes}."),
@@ -56,14 +53,23 @@ class Play:
             (self.window and blind, "There is no screen here to open a window on (DISPLAY is not "
              "set); film with --video."),
         )  # fmt: skip
-        path = None if self.window else self._film_path(out)
+        from genan.viewer import rendering
+
+        path = wanted = self.video or Path(f"{self.task}.mp4")
+        if not self.window:
+            path = rendering.film_path(wanted)
+            if path != wanted:
+                encoder = "There is no MP4 encoder here ('pip install genan[video]' brings one)"
+                say(f"{encoder}: {path} instead.")
+            check_out(path, overwrite=self.overwrite, flag="--video", folder=False)
+            missing = f"There is no folder {path.parent} to put the film into"
+            refuse((not path.parent.is_dir(), f"{missing}; make it or give another --video."))
         use_cache()
         import jax
 
         from genan.actuator import load
         from genan.rl.policy import Policy
         from genan.tasks.task import load_environment, random_agent, record_episodes, zero_agent
-        from genan.viewer.rendering import play_in_window
         from genan.viewer.stage import Stage
 
         if self.agent == "policy":
@@ -82,7 +88,7 @@ class Play:
         if self.agent == "policy":
             policy.check_environment(environment)
             if not policy.was_trained_on(ensemble):
-                out.print("The policy was trained on other actuators than these.")
+                say("The policy was trained on other actuators than these.")
             agent = lambda observation, key: policy.mean(observation)
         else:
             ignorant = zero_agent if self.agent == "zero" else random_agent
@@ -90,44 +96,19 @@ class Play:
         with compiling(f"{self.task}, {plural(self.episodes, 'episode')}"):
             key = jax.random.key(self.seed)
             played = jax.device_get(record_episodes(environment, agent, key=key))
-        _print_episodes(out, environment, played)
-        if path is None:
-            play_in_window(environment, played, Stage(robot, entry))
-        else:
-            self._film(out, environment, played, Stage(robot, entry), path)
-
-    def _film_path(self, out: Console) -> Path:
-        from genan.viewer.rendering import film_path
-
-        wanted = self.video or Path(f"{self.task}.mp4")
-        path = film_path(wanted)
-        if path != wanted:
-            encoder = "There is no MP4 encoder here ('pip install genan[video]' brings one)"
-            out.print(f"{encoder}: {path} instead.")
-        check_out(path, overwrite=self.overwrite, flag="--video", folder=False)
-        missing = f"There is no folder {path.parent} to put the film into"
-        refuse((not path.parent.is_dir(), f"{missing}; make it or give another --video."))
-        return path
-
-    def _film(
-        self,
-        out: Console,
-        environment: "TaskEnvironment",
-        played: "Episodes",
-        stage: "Stage",
-        path: Path,
-    ) -> None:
-        from genan.viewer import rendering
-
+        self._print(played, environment.weights)
+        stage = Stage(robot, entry)
+        if self.window:
+            rendering.play_in_window(environment, played, stage)
+            return
         clips = []
-        for k in range(self.episodes):
+        for k, result in enumerate(_results(played, "success", "no success")):
             caption = f"{self.task}, {self.agent}   episode {k + 1} of {self.episodes}"
-            result = _result(played, k, "success", "no success")
             clip = rendering.episode_clip(environment, played, k, caption=caption, result=result)
             clips.append(clip)
         with closing(rendering.load_renderer(stage)) as renderer, Bars() as bars:
             if not renderer.rendered:
-                out.print("OpenGL does not work here, so the pictures are flat drawings.")
+                say("OpenGL does not work here, so the pictures are flat drawings.")
 
             def pictures() -> Iterator[Any]:
                 for k, picture in enumerate(rendering.film(clips, renderer)):
@@ -135,22 +116,22 @@ class Play:
                     yield picture
 
             rendering.write_film(pictures(), path)
-        out.print(f"Wrote {path}")
+        say(f"Wrote {path}")
+
+    def _print(self, played: "Episodes", weights: Mapping[str, float]) -> None:
+        terms = {name: w * played.terms[name].sum(0) for name, w in weights.items() if w}
+        columns = {
+            "episode": [str(k + 1) for k in range(self.episodes)],
+            "return": [f"{total:.2f}" for total in played.reward.sum(0)],
+            "success": _results(played, "yes", "no"),
+            **{name: [f"{value:.2f}" for value in each] for name, each in terms.items()},
+            **{name: [f"{value:.3g}" for value in each] for name, each in played.metrics.items()},
+        }
+        print_table(columns)
+        say(f"{int(played.success.sum())} of {plural(self.episodes, 'episode')} succeeded.")
 
 
-def _print_episodes(out: Console, environment: "TaskEnvironment", played: "Episodes") -> None:
-    count, weights = environment.envs, environment.weights
-    terms = {name: weight * played.terms[name].sum(0) for name, weight in weights.items() if weight}
-    columns = {
-        "episode": [str(k + 1) for k in range(count)],
-        "return": [f"{total:.2f}" for total in played.reward.sum(0)],
-        "success": [_result(played, k, "yes", "no") for k in range(count)],
-        **{name: [f"{value:.2f}" for value in values] for name, values in terms.items()},
-        **{name: [f"{value:.3g}" for value in values] for name, values in played.metrics.items()},
-    }
-    print_table(out, columns)
-    out.print(f"{int(played.success.sum())} of {plural(count, 'episode')} succeeded.")
-
-
-def _result(played: "Episodes", k: int, good: str, bad: str) -> str:
-    return "ran away" if not played.sound[-1, k] else good if played.success[k] else bad
+def _results(played: "Episodes", good: str, bad: str) -> list[str]:
+    """A word for each episode."""
+    found = zip(played.sound[-1], played.success, strict=True)
+    return ["ran away" if not sound else good if success else bad for sound, success in found]

@@ -1,4 +1,4 @@
-"""What the verbs share: consoles, checks of flags, progress, Ctrl-C, tables, lists of sentences."""
+"""What the verbs share: printing, checks of flags, progress, Ctrl-C, tables, lists of sentences."""
 
 import math
 import signal
@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from rich import box, progress
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +22,11 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
 
 
+def say(text: str = "", style: str = "", *, stderr: bool = False) -> None:
+    """Print a line."""
+    console(stderr=stderr).print(text, style=style)
+
+
 def given(**flags: Any) -> dict[str, Any]:
     """The flags that were given: those that are not None."""
     return {name: value for name, value in flags.items() if value is not None}
@@ -31,13 +34,12 @@ def given(**flags: Any) -> dict[str, Any]:
 
 def check_out(path: Path, *, overwrite: bool, flag: str = "--out", folder: bool = True) -> None:
     """Refuse a place that is taken, unless what an earlier run put there may be replaced."""
+    file = f"{path} is a file, so nothing can be put there; give another {flag}."
+    taken = f"{path} exists; give another {flag}, or --overwrite to replace what an earlier run put"
     refuse(
-        (folder and path.exists() and not path.is_dir(),
-         f"{path} is a file, so nothing can be put there; give another {flag}."),
-        (path.exists() and not overwrite,
-         f"{path} exists; give another {flag}, or --overwrite to replace what an earlier run put "
-         "there."),
-    )  # fmt: skip
+        (folder and path.exists() and not path.is_dir(), file),
+        (path.exists() and not overwrite, f"{taken} there."),
+    )
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def interruptible(*others: signal.Signals) -> Iterator[Callable[[], bool]]:
     """
     taken: list[int] = []
 
-    def take(number: int, frame: FrameType | None) -> None:
+    def take(number: int, frame: Any) -> None:
         if taken:
             raise KeyboardInterrupt
         taken.append(number)
@@ -63,7 +65,7 @@ def interruptible(*others: signal.Signals) -> Iterator[Callable[[], bool]]:
             signal.signal(which, handler)
 
 
-class Bars:
+class Bars(progress.Progress):
     """A bar for each part of a long job, with its speed and times, and the newest numbers below.
 
     Call it with a part, how much of it is done and how much there is; the first call for a part
@@ -71,21 +73,20 @@ class Bars:
     """
 
     def __init__(self) -> None:
-        self.console = console(stderr=True)
-        columns = "{task.description}", progress.BarColumn(), "{task.fields[speed]}"
-        self._bars = progress.Progress(*columns, progress.TimeElapsedColumn())
-        self._numbers, self._lines = Text(""), dict[str, progress.TaskID]()
-        shown = Group(self._bars, self._numbers)
-        self._live = Live(shown, console=self.console, refresh_per_second=4)
+        self._numbers, self._lines = "", dict[str, progress.TaskID]()
+        bar, time = progress.BarColumn(), progress.TimeElapsedColumn()
+        columns = "{task.description}", bar, "{task.fields[speed]}", time
+        super().__init__(*columns, console=console(stderr=True), refresh_per_second=4)
 
     def __enter__(self) -> "Bars":
         return self
 
-    def __exit__(self, *error: object) -> None:
-        if self._live.is_started:
-            self._live.stop()
-            if not self.console.is_terminal:
-                self.console.print()  # rich leaves the last line open
+    def get_renderables(self) -> Iterator[Any]:
+        return iter((self.make_tasks_table(self.tasks), Text(self._numbers)))
+
+    def stop(self) -> None:
+        if self.live.is_started:
+            super().stop()
 
     def __call__(
         self,
@@ -97,20 +98,20 @@ class Bars:
         numbers: str = "",
     ) -> None:
         """``words`` for the part, its ``speed`` and the ``numbers`` where they are known better."""
-        bars, lines = self._bars, self._lines
-        if part not in lines:
-            for task in bars.tasks:
-                bars.update(task.id, completed=task.total)
+        if part not in self._lines:
+            for task in self.tasks:
+                self.update(task.id, completed=task.total)
             begun: Any = done
-            lines[part] = bars.add_task(part, total=total, completed=begun, speed="")
-        bars.update(lines[part], completed=done, description=words or part)
+            self._lines[part] = self.add_task(part, total=total, completed=begun, speed="")
+        line = self._lines[part]
+        self.update(line, completed=done, description=words or part)
         if speed is None:
-            task = bars.tasks[lines[part]]
+            task = self.tasks[line]
             rate = "" if task.speed is None else f" {task.speed:.0f}/s"
             speed = f"{done}/{total}{rate}{time_left(task.time_remaining or math.inf)}"
-        bars.update(lines[part], speed=speed)
-        self._numbers.plain = numbers
-        self._live.start()
+        self.update(line, speed=speed)
+        self._numbers = numbers
+        self.start()
 
 
 def time_left(seconds: int | float) -> str:
@@ -124,12 +125,13 @@ def estimate(found: Any, factor: float) -> str:
     return interval(mean, low, high)
 
 
-def print_table(out: Console, columns: Iterable[str], rows: Any = None) -> None:
+def print_table(columns: Iterable[str], rows: Any = None, *, stderr: bool = False) -> None:
     """Print a table in its own width: where the screen is narrower its lines go on, uncut.
 
     ``columns``: cells by name, or the names alone, with ``rows``. Numbers are aligned to the right,
     other columns and the first one to the left.
     """
+    out = console(stderr=stderr)
     rows = list(zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows)
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     made.padding = (0, 1, 0, 0)
@@ -142,18 +144,18 @@ def print_table(out: Console, columns: Iterable[str], rows: Any = None) -> None:
     out.print(made, crop=False)
 
 
-def print_pairs(out: Console, pairs: Iterable[tuple[str, str]], style: str) -> None:
+def print_pairs(pairs: Iterable[tuple[str, str]], style: str) -> None:
     """Two columns, the first in a style, the second in lines as wide as the screen."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(style=style, no_wrap=True)
     grid.add_column(overflow="fold")
     for pair in pairs:
         grid.add_row(*pair)
-    out.print(grid, soft_wrap=False)
+    console().print(grid, soft_wrap=False)
 
 
-def print_sentences(out: Console, title: str, colour: str, sentences: Iterable[str]) -> None:
+def print_sentences(title: str, colour: str, sentences: Iterable[str]) -> None:
     """A heading, a list, and an empty line."""
-    out.print(title, style="bold")
-    print_pairs(out, (("•", sentence) for sentence in sentences), colour)
-    out.print()
+    say(title, "bold")
+    print_pairs((("•", sentence) for sentence in sentences), colour)
+    say()

@@ -15,7 +15,7 @@ from genan.rl.config import PPOSettings, TrainSettings, preset
 from genan.tasks.registry import TaskSettings, task_entry, task_names
 
 if TYPE_CHECKING:
-    from genan.rl.train import PolicyTraining, TrainingResult
+    from genan.rl.train import PolicyTraining
 
 T = TypeVar("T", bound=TaskSettings)
 
@@ -49,7 +49,13 @@ class Train(Generic[T]):
             speed = f"{now.steps_per_second:,.0f} steps/s, " if now.steps_per_second else ""
             speed += f"compiled in {now.compile_seconds:.0f} s{time_left(now.seconds_left)}"
             words = f"{now.steps / 1e6:.3g}/{now.total / 1e6:.3g} M steps"
-            numbers = _numbers(now.curve[-1] if now.curve else {})
+            # The last update's: episodes first, then the reward's terms, then PPO's.
+            rows: dict[str, list[str]] = {"episode": [], "reward": [], "learning": []}
+            for key, value in now.curve[-1].items() if now.curve else ():
+                group, _, name = key.partition("/")
+                if group in rows and name not in ("kl", "steps"):
+                    rows[group].append(f"{name} {value:.4g}")
+            numbers = "\n".join("  ".join(row) for row in rows.values())
             bars("training", now.steps, now.total, words, speed, numbers)
 
         with interruptible() as stopping, Bars() as bars:
@@ -58,26 +64,23 @@ class Train(Generic[T]):
                 ppo=self.ppo, trainer=self.trainer, overwrite=self.overwrite, progress=show,
                 stop=stopping, **vars(self.training),
             )  # fmt: skip
-        bars.console.print(self._conclusion(result))
-
-    def _conclusion(self, result: "TrainingResult") -> str:
         found = result.judgement
         if found is None:
             done = f"stopped after {result.steps:,} steps, all of it safe in {self.out}"
             raise KeyboardInterrupt(f"{done}; the same command goes on from there.")
         low, high = found.interval
         more = ", ".join(f"{name.replace('_', ' ')} {v:.3g}" for name, v in found.metrics.items())
-        words = (
+        bars.console.print(
             f"success in simulation: {found.succeeded} of {found.episodes} episodes "
             f"({100 * found.success:.1f} %, 95 % interval {100 * low:.1f} to {100 * high:.1f}); "
-            f"mean return {found.returns:.4g}, {more}.\n"
+            f"mean return {found.returns:.4g}, {more}."
         )
         if result.faults:
             file, away = self.out / "fault.safetensors", f"{result.faults} episodes ran away"
-            words += f"{away} in the simulator; 'genan fault {file}' shows the first.\n"
+            bars.console.print(f"{away} in the simulator; 'genan fault {file}' shows the first.")
         actuators = "" if self.actuators is None else f" --actuators {self.actuators}"
         play = f"genan play {self.task.name} --policy {self.out}{actuators}"
-        return f"{words}The policy is in {self.out}.\nNext: {play}"
+        bars.console.print(f"The policy is in {self.out}.\nNext: {play}")
 
 
 def parse(arguments: Sequence[str]) -> Train[Any]:
@@ -89,18 +92,16 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
     which = f"Which task? Expected one of {listing(task_names())} first, but got"
     refuse((name not in task_names(), f"{which} {repr(name) if name else 'nothing'}."))
     presets = task_entry(name).presets
-    given = _value(rest, "--preset") or ""
-    named = given if given in presets else next(iter(presets))
+    named = _value(rest, "--preset") or ""
+    named = named if named in presets else next(iter(presets))
     chosen = preset(name, named, robot=_value(rest, "--robot"))
     training = TrainSettings(num_envs=chosen.num_envs, steps=chosen.steps)
     default = Train(
         out=Path("runs") / name, preset=named, training=training, task=chosen.task, ppo=chosen.ppo
     )
     kind: Any = Train[type(chosen.task)]
-    made: Train[Any] = tyro.cli(
-        kind, prog=f"genan train {name}", description=Train.__doc__, args=rest, default=default
-    )
-    return made
+    prog, words = f"genan train {name}", Train.__doc__
+    return tyro.cli(kind, prog=prog, description=words, args=rest, default=default)
 
 
 def _value(arguments: Sequence[str], flag: str) -> str | None:
@@ -119,18 +120,7 @@ def _introduction(training: "PolicyTraining") -> str:
         f"{training.ppo.steps_per_update:,} steps each, {ppo.num_epochs} x {ppo.num_minibatches} "
         "minibatches."
     )
-    if not training.resumed:
-        return words
-    return (
-        f"{words}\ngoing on after {training.resumed:,} steps from the checkpoint in {training.out}"
-    )
-
-
-def _numbers(latest: dict[str, float]) -> str:
-    """The last update's numbers: episodes first, then the reward's terms, then PPO's."""
-    rows: dict[str, list[str]] = {"episode": [], "reward": [], "learning": []}
-    for key, value in latest.items():
-        group, _, name = key.partition("/")
-        if group in rows and name not in ("kl", "steps"):
-            rows[group].append(f"{name} {value:.4g}")
-    return "\n".join("  ".join(row) for row in rows.values())
+    if training.resumed:
+        done = f"going on after {training.resumed:,} steps"
+        words += f"\n{done} from the checkpoint in {training.out}"
+    return words
