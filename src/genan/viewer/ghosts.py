@@ -5,18 +5,21 @@ loop, and now and then are put back to where the robot is: then they know its pa
 does that starts there.
 """
 
+import math
+from collections.abc import Sequence
 from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from genan.actuator import Ensemble
 from genan.dynamics import Dynamics
 from genan.viewer.page import GhostMotion
 
+Rows = Float[np.ndarray, "ticks _"]
 Ticks = tuple[Array, Array, Array, Array]
 """Robot positions, controls, whether the ghosts are put back, and whether it is a tick at all."""
 
@@ -43,21 +46,19 @@ class GhostSimulation:
     def forget(self) -> None:
         """The next tick has no past: another trajectory, or the robot was put elsewhere."""
         self._state: _GhostState | None = None
-        self._age = 0
-        self.wild = False
-        """Whether one of them has run away to where there are no numbers."""
+        self._age, self.wild = 0, False  # Wild: one has run away to where there are no numbers.
 
-    def advance(
-        self,
-        q: Float[np.ndarray, "ticks nq"],
-        u: Float[np.ndarray, "ticks nu"],
-        restart: Bool[np.ndarray, " ticks"],
-    ) -> GhostMotion:
+    def advance(self, q: Rows, u: Rows, *, every: float, at: Sequence[int] = ()) -> GhostMotion:
         """Go on by as many ticks as are given: where the robot was at the beginning of each [rad or
-        m], what it was commanded in it, and whether the ghosts are put back to it (``restart``)."""
+        m] and what it was commanded in it. The ghosts are put back to it ``every`` so often [s],
+        and ``at`` some of these ticks."""
         ticks, history = len(q), self.ensemble.contract.history
+        ages = np.arange(self._age, self._age + ticks)
         # The ghosts stay with the robot until the networks have a whole past to look at.
-        restart = restart | (np.arange(self._age, self._age + ticks) <= max(history.reach, 1))
+        restart = ages <= max(history.reach, 1)
+        restart[list(at)] = True
+        if math.isfinite(every):
+            restart |= ages % max(1, round(every / self.dynamics.dt)) == 0
         if self._state is None:
             models = 1 + self.ensemble.members
             begin, held = (jnp.asarray(a[0], jnp.float32) for a in (q, u))

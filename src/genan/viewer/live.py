@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -22,32 +22,19 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.controller import Controller, Goal, PolicyController
-from genan.deployment.interface import Clock, Pacer, Reading, RobotInterface
-from genan.deployment.loop import ControlLoop, Hold, RampTo
-from genan.errors import GenanError, SettingError
-from genan.evaluation.trials import TrialSetup, load_policy, open_trials
+from genan.deployment.interface import Clock, Controls, Pacer, Reading, RobotInterface
+from genan.deployment.loop import ControlLoop, Hold
+from genan.errors import GenanError, refuse
+from genan.evaluation.trials import load_policy, open_trials
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
-from genan.viewer.page import (
-    PAST,
-    ArmNodes,
-    GhostActuators,
-    GhostMotion,
-    MarkerNodes,
-    Opened,
-    ViewerPage,
-    serving,
-    show,
-)
+from genan.viewer.page import PAST, ArmNodes, GhostActuators, GhostMotion, ViewerPage, serving, show
 from genan.viewer.stage import ArmKinematics, Joints, Limits, Point, Stage
 from genan.words import reading_unit
-
-Controls = Float[np.ndarray, " nu"]
 
 REPORT = 16  # Ticks from one report to the next: 31 a second at 500 Hz.
 LONGEST = 600.0  # A flight is kept in memory; after this the arm rests a second and flies on [s].
 TIDY = 60.0  # A robot that waits is put in order this often: what its trackers remember grows [s].
-RAMP = 2.0  # Initial controls are reached in this time [s], as in training.
 PATIENCE = 1.0  # A process that compiles, perhaps, does not end by itself: it is ended then [s].
 AHEAD = 0.004  # A sleep costs two switches between programs: not before it is this far ahead [s].
 BEHIND = 0.1  # What is later than this is not made up for: the robot was in slow motion [s].
@@ -55,7 +42,6 @@ BEHIND = 0.1  # What is later than this is not made up for: the robot was in slo
 DIRECTIONS = {"left": (0, 1, 0), "right": (0, -1, 0), "up": (0, 0, 1)}
 DIRECTIONS |= {"forward": (1, 0, 0), "back": (-1, 0, 0), "down": (0, 0, -1)}
 OLDEST, STILL = 500.0, 0.6  # Oldest robot [h]; how long the slider of its age must lie still [s].
-BLOCK = 8  # Ticks that the simulated arms go along with in one compiled call: half a report.
 SHOWN = 125  # What the curves show of the past, in reports: 4 s.
 FIRST = 0.7  # The first goal, from the lowest (0) to the highest (1): not where the arm starts.
 
@@ -99,16 +85,9 @@ class LiveReport:
     successes: int = 0
 
 
-class PageGoneError(BaseException):
-    """Nobody looks. No ``Exception``: a control loop would bring the arm to rest first."""
-
-
 class RealTime:
-    """The time of a computed robot, held back to that of the wall.
-
-    A loop that is paced by it is never late, so that no guard stops a flight because the page, or
-    another program, had the processor.
-    """
+    """The time of a computed robot, held back to that of the wall: a loop that it paces is never
+    late, so no guard stops a flight because the page, or another program, had the processor."""
 
     def __init__(self, steps: Clock) -> None:
         self.now = steps.now
@@ -130,126 +109,94 @@ class RealTime:
             self._mark = (wall, moment)
 
 
-class LiveInterface(RobotInterface):
-    """The robot of a trial as the page sees it: every tick is noted, and someone may push."""
-
-    def __init__(self, setup: TrialSetup, reporting: Callable[[], None], *, realtime: bool) -> None:
-        """Every ``REPORT`` ticks ``reporting`` is called, which takes ``ticks``."""
-        self._inner, self._reporting, self.robot = setup.robot, reporting, setup.robot.robot
-        self.pace = RealTime(setup.robot.clock)
-        self.clock = self.pace if realtime else setup.robot.clock
-        # Positions [rad or m] and controls of each since the last report.
-        self.ticks: list[tuple[np.ndarray, np.ndarray]] = []
-        self._force, self._left = np.zeros(3), -1
-        self._kinematics = ArmKinematics(self.robot)
-        self._inner.connect()
-        self.virtual: Any = self._inner.virtual  # type: ignore[attr-defined]
-        if self.virtual.pushable:  # all that runs is compiled here: no tick should wait for it
-            self.virtual.push(np.zeros(self.robot.nq))
-        self.virtual.command(self.robot.u_rest)
-        self.virtual.reset()
-
-    def connect(self) -> None:
-        """Reach the robot."""
-        self._inner.connect()
-
-    def read(self) -> Reading:
-        """What its encoders say."""
-        return self._inner.read()
-
-    def stop(self) -> None:
-        """Let go of the robot."""
-        self._inner.stop()
-
-    def command(self, u: Controls) -> Controls:
-        """One period of the robot, pushed or not."""
-        q = self._inner.read().q
-        if self._left >= 0:
-            self._left -= 1
-            force = self._force if self._left >= 0 else np.zeros(3)
-            self.virtual.push(self._kinematics.jacobian(q).T @ force)
-        sent = self._inner.command(u)
-        self.ticks.append((q, sent))
-        if len(self.ticks) >= REPORT:
-            self._reporting()
-        return sent
-
-    def push(self, force: Point, seconds: float) -> None:
-        """Push at the tip with ``force`` [N], in the frame of the base, for ``seconds``."""
-        if self.virtual.pushable:
-            self._force, self._left = np.asarray(force, float), round(seconds / self.robot.dt)
-
-
 class MovingGoal(Goal):
     """The goal of a task that has one, which someone moves."""
 
-    def move(self, q: Joints, robot: Robot) -> None:
-        """From now on reach ``q`` [rad or m]."""
-        self._parts = Goal(q, robot)._parts
+    move = Goal.__init__  # From now on reach another.
 
 
-class Waiting(Hold):
-    """Leaves the controls alone until a trial is asked for, or for ``TIDY``."""
-
-    def __init__(self, robot: Robot, asked: Callable[[], bool]) -> None:
-        super().__init__(seconds=TIDY, robot=robot)
-        self._asked = asked
-
-    def done(self) -> bool:
-        """Whether one was asked for, or the time is up."""
-        return self._asked() or super().done()
-
-
-class LiveRobot:
-    """One virtual robot, its policy, and who has the next turn."""
+class LiveRobot(RobotInterface):
+    """One virtual robot, its policy, and who has the next turn: the robot of a trial as the page
+    sees it, which notes every tick and can be pushed."""
 
     def __init__(
         self,
         settings: LiveSettings,
         report: Callable[[LiveReport], None],
-        orders: Callable[[], list[LiveOrder]],
+        orders: Callable[[], Iterable[LiveOrder]],
         *,
         realtime: bool = True,
     ) -> None:
         """Nothing moves yet, ``run`` does: in real time, or as fast as it can be computed.
-        ``orders`` gives those since its last call, and raises ``EOFError`` or ``OSError`` when
-        nobody is there any more."""
+        ``orders`` gives those since its last call, and then ``EOFError`` or ``OSError`` when nobody
+        is there any more."""
         self._settings, self._send, self._orders = settings, report, orders
         self._realtime, self._hours = realtime, settings.hours
         self._policy = load_policy(settings.policy, settings.task)
         self._goal: MovingGoal | None = None
         self._wished: Joints | None = None
-        self._asked = self._again = self._placed = self._ready = False
-        self._status, self._trial = "starting", -1
-        self._judged, self._trials, self._successes = True, 0, 0
+        self._asked, self._status, self._trial = False, "starting", -1
+        self._trials = self._successes = 0
 
     def run(self) -> None:
-        """Fly until nobody is at the other end."""
-        with suppress(PageGoneError):
+        """Fly until nobody is at the other end; after a flight with a fault the arm rests."""
+        with suppress(SystemExit):
             while True:
-                self._again = self._ready = False
-                self._judged = self._placed = True
-                self._setup = open_trials(self._policy, seed=self._settings.seed, hours=self._hours)
-                self._robot = LiveInterface(self._setup, self._report, realtime=self._realtime)
-                self._fly()
+                self._open()
+                stop, safety = None, self._setup.safety
+                with ControlLoop(self, safety=safety, stopping=lambda: self._again) as loop:
+                    while not self._again and (stop is None or stop.sound):
+                        stop = loop.run(*self._next()).stop
+                self._status = f"stopped: {stop}"
+                self.connect()
+                pacer = Pacer(self.clock, self.robot.dt, origin=self.clock.now())
+                while not self._again:
+                    pacer.wait()
+                    self.command(self.robot.u_rest)
 
-    def _fly(self) -> None:
-        """Flight after flight until it shall begin again; after one with a fault the arm rests."""
-        interface, robot = self._robot, self._robot.robot
-        safety, stopping, stop = self._setup.safety, lambda: self._again, None
-        with ControlLoop(interface, safety=safety, stopping=stopping) as loop:
-            while not self._again and (stop is None or stop.sound):
-                stop = loop.run(*self._next(robot)).stop
-        self._status = f"stopped: {stop}"
-        interface.connect()
-        pacer = Pacer(interface.clock, robot.dt, origin=interface.clock.now())
-        while not self._again:
-            pacer.wait()
-            interface.command(robot.u_rest)
+    def _open(self) -> None:
+        """Make the robot, and compile all that runs: no tick should wait for it."""
+        self._again = self._ready = False
+        self._judged = self._placed = True
+        self._setup = open_trials(self._policy, seed=self._settings.seed, hours=self._hours)
+        self._inner, self.robot = self._setup.robot, self._setup.robot.robot
+        self._pace = RealTime(self._inner.clock)
+        self.clock = self._pace if self._realtime else self._inner.clock
+        # Positions [rad or m] and controls of each since the last report.
+        self._ticks: list[tuple[np.ndarray, np.ndarray]] = []
+        self._force, self._left, self._kinematics = np.zeros(3), -1, ArmKinematics(self.robot)
+        self.connect()
+        self._virtual: Any = self._inner.virtual  # type: ignore[attr-defined]
+        if self._virtual.pushable:
+            self._virtual.push(np.zeros(self.robot.nq))
+        self._virtual.command(self.robot.u_rest)
+        self._virtual.reset()
 
-    def _next(self, robot: Robot) -> tuple[Controller, ...]:
+    def connect(self) -> None:
+        self._inner.connect()
+
+    def read(self) -> Reading:
+        return self._inner.read()
+
+    def stop(self) -> None:
+        self._inner.stop()
+
+    def command(self, u: Controls) -> Controls:
+        """One period of the robot, pushed or not; now and then a report."""
+        q = self.read().q
+        if self._left >= 0:
+            self._left -= 1
+            force = self._force if self._left >= 0 else np.zeros(3)
+            self._virtual.push(self._kinematics.jacobian(q).T @ force)
+        sent = self._inner.command(u)
+        self._ticks.append((q, sent))
+        if len(self._ticks) >= REPORT:
+            self._report()
+        return sent
+
+    def _next(self) -> tuple[Controller, ...]:
         """Who flies next."""
-        setup = self._setup
+        setup, robot = self._setup, self.robot
         if "goal_lower" in setup.constants:
             goal, u = (
                 0.5 * (setup.constant(f"{name}_lower") + setup.constant(f"{name}_upper"))
@@ -257,15 +204,17 @@ class LiveRobot:
             )
             self._goal = MovingGoal(goal if self._wished is None else self._wished, robot)
             self._status = "follows the goal"
-            ramp = RampTo(u, seconds=RAMP, robot=robot, change=setup.safety.change)
-            return ramp, PolicyController(setup.policy, self._goal, robot=robot, seconds=LONGEST)
+            follow = PolicyController(setup.policy, self._goal, robot=robot, seconds=LONGEST)
+            return setup.ramp(u), follow
         if not self._asked:
             self._status = "waits to be asked"
             if not self._ready:
                 self._placed = True
                 setup.prepare(max(self._trial, 0))
             self._ready = False
-            return (Waiting(robot, lambda: self._asked),)
+            wait: Any = Hold(seconds=TIDY, robot=robot)
+            wait.done = lambda: self._asked or Hold.done(wait)
+            return (wait,)
         self._judge(over=True)
         self._asked = self._judged = False
         self._ready = self._placed = True
@@ -284,29 +233,31 @@ class LiveRobot:
     def _report(self) -> None:
         """Say what happened, and take orders."""
         self._judge()
-        robot, arm = self._robot, self._robot.robot
-        q, u = (np.array(part) for part in zip(*robot.ticks, strict=True))
+        q, u = (np.array(part) for part in zip(*self._ticks, strict=True))
         report = LiveReport(
-            q, u, self._placed, self._status, robot.pace.speed, robot.virtual.pushable,
+            q, u, self._placed, self._status, self._pace.speed, self._virtual.pushable,
             self._setup.markers(), self._trials, self._successes,
         )  # fmt: skip
+        self._ticks, self._placed = [], False
         try:
             self._send(report)
-            orders = self._orders()
-        except (EOFError, OSError):
-            raise PageGoneError from None
-        robot.ticks, self._placed = [], False
-        for order in orders:
-            if order.goal is not None:
-                self._wished = np.clip(order.goal, *arm.q_range)
-                if self._goal is not None:
-                    self._goal.move(self._wished, arm)
-            if order.push is not None:
-                robot.push(order.push, order.seconds)
-            if order.hours is not None:
-                self._hours = order.hours
-            self._asked |= order.trial
-            self._again |= order.restart or order.hours is not None
+            for order in self._orders():
+                self._obey(order)
+        except (EOFError, OSError):  # no Exception: a loop would bring the arm to rest first
+            raise SystemExit from None
+
+    def _obey(self, order: LiveOrder) -> None:
+        if order.goal is not None:
+            self._wished = np.clip(order.goal, *self.robot.q_range)
+            if self._goal is not None:
+                self._goal.move(self._wished, self.robot)
+        if order.push is not None and self._virtual.pushable:
+            self._force = np.asarray(order.push, float)
+            self._left = round(order.seconds / self.robot.dt)
+        if order.hours is not None:
+            self._hours = order.hours
+        self._asked |= order.trial
+        self._again |= order.restart or order.hours is not None
 
 
 class LiveProcess:
@@ -330,15 +281,16 @@ class LiveProcess:
             except OSError:
                 self._ended = True
 
-    def reports(self) -> list[LiveReport | str]:
+    def reports(self) -> Iterable[LiveReport | str]:
         """What came since the last call: reports, or why the robot cannot run."""
         try:
-            found = _received(self._here)
+            for found in _received(self._here):
+                self._ended |= isinstance(found, str)
+                yield found
         except (EOFError, OSError):
-            words = "The virtual robot's process has ended; start 'genan view' again."
-            found = [] if self._ended else [words]
-        self._ended |= any(isinstance(report, str) for report in found)
-        return found
+            if not self._ended:
+                self._ended = True
+                yield "The virtual robot's process has ended; start 'genan view' again."
 
     def close(self) -> None:
         """End the process; a second call does nothing."""
@@ -351,16 +303,10 @@ class LiveProcess:
                 self._process.join(PATIENCE)
 
 
-def _received(connection: Any) -> list[Any]:
-    """What has come through a pipe; ``EOFError`` once nothing is left and its other end is gone."""
-    found: list[Any] = []
-    try:
-        while connection.poll():
-            found.append(connection.recv())
-    except (EOFError, OSError):
-        if not found:
-            raise
-    return found
+def _received(connection: Any) -> Iterator[Any]:
+    """What has come through a pipe; then ``EOFError`` if its other end is gone."""
+    while connection.poll():
+        yield connection.recv()
 
 
 def _run(settings: LiveSettings, connection: Any) -> None:
@@ -384,12 +330,11 @@ class GoalHandle:
         """Add them to scene and page; ``send`` takes the orders."""
         gui, scene, robot = server.gui, server.scene, stage.robot
         self._base, self._limits, self._send = stage.base, limits, send
-        # One for the mouse's thread, one for the page's.
-        self._dragging, self._drawing = ArmKinematics(robot), ArmKinematics(robot)
-        self._lock, self._stale, self._dragged = threading.Lock(), True, False
+        self._kinematics = ArmKinematics(robot)  # The mouse's thread has its own.
+        self._stale, self._dragged = True, False
         self.q: Joints = limits[0] + FIRST * (limits[1] - limits[0])
         self._arm = ArmNodes(scene, "/goal", stage, "goal")
-        self._arm.show(True)
+        self._arm.root.visible = True
         self._handle = scene.add_transform_controls(
             "/handle", scale=0.22, line_width=4.0, disable_rotations=True, depth_test=False
         )
@@ -410,30 +355,28 @@ class GoalHandle:
 
     def set(self, q: Joints) -> None:
         """Reach ``q`` [rad or m], or what is nearest to it within the limits."""
-        with self._lock:
-            self.q, self._stale = np.clip(q, *self._limits), True
+        self.q = np.clip(q, *self._limits)
+        self._stale = True  # Only now, and reset before ``q`` is read: the newest is drawn.
         self._send(LiveOrder(goal=self.q))
 
     def show(self) -> None:
         """Draw the goal where it is now, if it has moved."""
-        with self._lock:
-            if not self._stale:
-                return
-            self._stale, q = False, self.q
-        self._arm.place(self._drawing.poses(q))
+        if not self._stale:
+            return
+        self._stale = False
+        q = self.q
+        self._arm.place(q)
         if not self._dragged:
-            self._handle.position = self._drawing.tip(q) + self._base
+            self._handle.position = self._arm.kinematics.tip(q) + self._base
         for slider, value in zip(self._sliders, self._factors * q, strict=True):
             slider.value = min(max(round(float(value), 1), slider.min), slider.max)
 
     async def _drag(self, event: Any) -> None:
         """Bring the tip to the dragged handle. In no thread, so that the end of it comes last."""
-        with self._lock:
-            # At the end the handle goes to where the goal's tip really is.
-            self._dragged = event.phase != "end"
-            target = np.asarray(self._handle.position, float) - self._base
-            q = self._dragging.reach(target, near=self.q, limits=self._limits)
-        self.set(q)
+        # At the end the handle goes to where the goal's tip really is.
+        self._dragged = event.phase != "end"
+        target = np.asarray(self._handle.position, float) - self._base
+        self.set(self._kinematics.reach(target, near=self.q, limits=self._limits))
 
     def _slide(self, event: Any, joint: int) -> None:
         if event.client is not None:  # otherwise the page itself moved it
@@ -445,6 +388,8 @@ class GoalHandle:
 @final
 class LivePage(ViewerPage):
     """One running robot."""
+
+    block, measured = 8, "robot"  # Half a report goes into a compiled call.
 
     def __init__(
         self,
@@ -458,44 +403,23 @@ class LivePage(ViewerPage):
     ) -> None:
         """Build the page of the robot that runs in ``process``; ``goals``: lowest and highest ones
         of its policy [rad or m], None where it has none."""
-        entry = task_entry(settings.task)
-        self._process, self._goals, self._attempt = process, goals, entry.attempt
-        self._period, self._now, self._tick = 1.0, True, 0
-        self._past: deque[np.ndarray] = deque(maxlen=PAST + 1)
+        entry, gui, send = task_entry(settings.task), server.gui, process.send
+        do = f"Ask for the **next {entry.attempt}**, and watch it."
+        do = "**Drag the arrows** at the tip: the arm follows." if goals else do
+        words = f"live {settings.task}\nThe virtual robot, driven by a policy. {do}"
+        stage = Stage(robot, entry, arms=False)
+        super().__init__(server, stage, actuators, words, goal=goals is not None)
+        self._process, self._status = process, "**Robot:** starting …"
         self._kept: deque[tuple[Any, ...]] = deque(maxlen=SHOWN)
-        self._time, self._age_still = 0.0, math.inf
+        self._time, self._age_still, self._now = 0.0, math.inf, True
         self.ghosts_ready = False  # Whether the simulated arms run along with the robot.
         self.q: Joints = robot.q_rest  # Where the robot was when it last reported [rad or m].
         self.reports = 0  # How many came from the robot so far.
         self.goal: GoalHandle | None = None  # Where it should go, for a policy with goals.
-        ask = f"Ask for the **next {entry.attempt}**, and watch it."
-        do = "**Drag the arrows** at the tip: the arm follows." if goals else ask
-        super().__init__(
-            server, Stage(robot, entry, arms=False), actuators, block=BLOCK,
-            words=(f"live {settings.task}", f"The virtual robot, driven by a policy. {do}"),
-            measured="robot", goal=goals is not None,
-        )  # fmt: skip
-        self._status = "**Robot:** starting …"
-        self._markers = MarkerNodes(server.scene, self.stage)
-        with server.gui.add_folder("Robot"):
-            hint, hours = "Operating hours: robots wear.", min(settings.hours, OLDEST)
-            self._age = server.gui.add_slider("Age [h]", 0.0, OLDEST, 10.0, hours, hint=hint)
-            hint = "After a stop, or at any time."
-            again = server.gui.add_button("Restart the robot", hint=hint)
-        self._age.on_update(lambda _: setattr(self, "_age_still", 0.0))
-        again.on_click(lambda _: process.send(LiveOrder(restart=True)))
-
-    def close(self) -> None:
-        """End the work in the background, and the robot."""
-        super().close()
-        self._process.close()
-
-    def _build(self, gui: Any) -> None:
-        send = self._process.send
-        if self._goals is not None:
-            self.goal = GoalHandle(self.server, self.stage, self._goals, send)
+        if goals is not None:
+            self.goal = GoalHandle(server, stage, goals, send)
         else:
-            ask = gui.add_button(f"Next {self._attempt}")
+            ask = gui.add_button(f"Next {entry.attempt}")
             ask.on_click(lambda _: send(LiveOrder(trial=True)))
         with gui.add_folder("Push the arm", visible=False) as self._pushes:
             force = gui.add_slider("Force [N]", 2.0, 30.0, 1.0, 10.0, hint="At the tip.")
@@ -507,15 +431,26 @@ class LivePage(ViewerPage):
 
             for row in ([*DIRECTIONS][:3], [*DIRECTIONS][3:]):
                 gui.add_button_group("", row).on_click(push)
+        with gui.add_folder("Robot", order=2e6):  # The last one.
+            hint, hours = "Operating hours: robots wear.", min(settings.hours, OLDEST)
+            self._age = gui.add_slider("Age [h]", 0.0, OLDEST, 10.0, hours, hint=hint)
+            again = gui.add_button("Restart the robot", hint="After a stop, or at any time.")
+        self._age.on_update(lambda _: setattr(self, "_age_still", 0.0))
+        again.on_click(lambda _: send(LiveOrder(restart=True)))
+
+    def close(self) -> None:
+        """End the work in the background, and the robot."""
+        super().close()
+        self._process.close()
 
     def _restart(self, *, asked: bool) -> None:
-        self._now, self._period = True, self._every()
+        self._now = True
         if not self._started:
             self._in_background(self._compile)
 
     def _compile(self) -> None:
-        nothing = np.zeros((BLOCK, self.robot.nq)), np.zeros((BLOCK, self.robot.nu))
-        self._simulation.advance(*nothing, np.zeros(BLOCK, bool))
+        q, u = (np.zeros((self.block, size)) for size in (self.robot.nq, self.robot.nu))
+        self._simulation.advance(q, u, every=1.0)
         self._simulation.forget()
         self.ghosts_ready, self._ghost_words = True, ""
 
@@ -533,17 +468,15 @@ class LivePage(ViewerPage):
                 self._process.send(LiveOrder(hours=float(self._age.value)))
 
     def _draw(self, *, with_curves: bool) -> None:
-        self._arm.place(self._kinematics.poses(self.q))
+        self._arm.place(self.q)
         if self.goal is not None:
             self.goal.show()
-        past = [*self._past]
-        filled = np.array([past[0]] * (PAST + 1 - len(past)) + past) if past else None
-        self._view.place(filled)
+        past = [ghosts for *_, ghosts, _ in self._kept][-PAST - 1 :] if self.ghosts_ready else []
+        self._view.place(np.array(past[:1] * (PAST + 1 - len(past)) + past) if past else None)
         if (with_curves or self._curves.changed) and len(self._kept) > 1:
             times, q, u, *ghosts = (np.array(part) for part in zip(*self._kept, strict=True))
             goal = None if self.goal is None else self.goal.q
-            motion, chosen = GhostMotion(*ghosts), self._view.chosen
-            self._curves.draw(times, q, u, motion, chosen=chosen, goal=goal)
+            self._curves.draw(times, q, u, GhostMotion(*ghosts), goal=goal)
 
     def _take(self, report: LiveReport) -> None:
         """Note what the robot did, and let the simulated arms go along with it."""
@@ -561,17 +494,9 @@ class LivePage(ViewerPage):
         if self.ghosts_ready:
             if report.placed or self._simulation.wild:
                 self._simulation.forget()
-                self._tick = 0
-                self._past.clear()
-            marks = np.zeros(ticks, bool)
-            if math.isfinite(self._period):
-                numbers = np.arange(self._tick, self._tick + ticks)
-                marks = numbers % round(self._period / self.robot.dt) == 0
-            marks[0] |= self._now
-            self._now, self._tick = False, self._tick + ticks
-            found = self._simulation.advance(report.q, report.u, marks)
+            again, self._now = [0] * self._now, False
+            found = self._simulation.advance(report.q, report.u, every=self._every(), at=again)
             q, torque = found.q[-1], found.torque[-1]
-            self._past.append(q)
         self._kept.append((self._time, self.q, report.u[-1], q, torque))
 
 
@@ -585,32 +510,21 @@ def view_live(
     member: int | None = None,
     port: int = 8080,
     stopping: Callable[[], bool],
-    opened: Opened,
+    opened: Callable[[str], None],
 ) -> None:
-    """Show a policy on the virtual robot until ``stopping``.
-
-    Args:
-        task: one of ``genan.tasks.registry.task_names()``.
-        policy: its folder; left out, the one that comes with genan.
-        actuators: as for ``view_recording``.
-        seed: which specimen of the virtual robot.
-        hours: operating hours behind it [h].
-        member: as for ``view_recording``.
-        port: as for ``view_recording``.
-        stopping: asked at every picture.
-        opened: gets the address.
-    """
+    """Show a policy on the virtual robot until ``stopping``: one for ``task``, from the folder
+    ``policy``, left out the one that comes with genan; on specimen ``seed`` of the robot, with
+    ``hours`` [h] of operation behind it. The rest is as for ``view_recording``."""
     from genan.rl.contract import PolicyContract
     from genan.robot.package import bundled_policy
 
     task_entry(task)
-    if hours < 0.0:
-        raise SettingError(f"Operating hours must not be negative, got {hours:g}.")
+    refuse((hours < 0.0, f"Operating hours must not be negative, got {hours:g}."))
     settings = LiveSettings(task, policy or bundled_policy(task), seed=seed, hours=hours)
     contract = PolicyContract.from_settings(load_policy(settings.policy, task).contract)
     robot = Robot.load(contract.robot)
     contract.check_robot(robot)
-    driver = GhostActuators.find(actuators, robot=robot.name, member=member)
+    driver = GhostActuators.find(actuators, robot.name, member)
     driver.contract.check_robot(robot)
     goals = None
     if "goal_lower" in contract.constants:

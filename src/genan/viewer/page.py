@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import mujoco
 import numpy as np
 from jaxtyping import Float
 
 from genan.actuator.contract import Contract, read_contract
-from genan.errors import ActuatorError, GenanError, SettingError
+from genan.errors import ActuatorError, GenanError, SettingError, refuse
 from genan.plotting import COLOURS, GREY
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.viewer.rendering import Trails, geom_mesh
-from genan.viewer.stage import ArmKinematics, Joints, Poses, Snapshot, Stage
+from genan.viewer.stage import ArmKinematics, Joints, Snapshot, Stage
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     Shape = tuple[Trimesh, tuple[float, float, float, float]]  # With its colour.
 
 RGBA = tuple[float, float, float, float]  # Red, green, blue and opacity, from 0 to 1.
-Opened = Callable[[str], None]  # Gets the page's address when it can be looked at.
 
 HOST = "127.0.0.1"  # Only this computer can reach the page.
 FRAMES, CURVES_EVERY = 30, 6  # Pictures a second, and from one drawing of the curves to the next.
@@ -64,14 +63,18 @@ MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
 MEASURED, SIMULATED, AIM, FAINT = "#222222", COLOURS[0], COLOURS[2], "rgba(86,180,233,0.45)"
 
 
-def shapes(model: mujoco.MjModel, body: int, *, facets: int = FACETS) -> "list[Shape]":
-    """What is drawn of a body, in its own frame, with colours; no planes: the page has a floor."""
+def shapes(model: mujoco.MjModel, body: int, look: str | None = None) -> "list[Shape]":
+    """What is drawn of a body, in its own frame, with colours; no planes: the page has a floor.
+    With a ``look`` of ``LOOKS`` all in one, and thicker: two arms in one place would flicker."""
+    from trimesh import Trimesh
     from trimesh.graph import smooth_shade
     from trimesh.transformations import quaternion_matrix
+    from trimesh.util import concatenate
 
-    found = []
+    found: list[Shape] = []
     for geom in np.flatnonzero(model.geom_bodyid == body).tolist():
-        material, mesh = model.geom_matid[geom], geom_mesh(model, geom, facets=facets)
+        mesh = geom_mesh(model, geom, facets=COARSE if look == "member" else FACETS)
+        material = model.geom_matid[geom]
         rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
         if mesh is None or rgba[3] == 0.0:
             continue
@@ -81,24 +84,27 @@ def shapes(model: mujoco.MjModel, body: int, *, facets: int = FACETS) -> "list[S
         pose[:3, 3] = model.geom_pos[geom]
         red, green, blue, alpha = map(float, rgba)
         found.append((mesh.apply_transform(pose), (red, green, blue, alpha)))
-    return found
+    if look is None or not found:
+        return found
+    outline: Any = concatenate([mesh for mesh, _ in found])
+    colour, thicker = LOOKS[look]
+    corners = outline.vertices + thicker * outline.vertex_normals
+    return [(Trimesh(corners, outline.faces, process=False), colour)]
 
 
-def grown(mesh: "Trimesh", by: float) -> "Trimesh":
-    """``mesh`` with its surface moved outwards ``by`` [m]: two arms in one place would flicker."""
-    from trimesh import Trimesh
-
-    return Trimesh(mesh.vertices + by * mesh.vertex_normals, mesh.faces, process=False)
-
-
-def _add_shapes(scene: Any, name: str, drawn: "list[Shape]") -> None:
-    """Nodes of ``scene``, below the node ``name``."""
-    for k, (mesh, colour) in enumerate(drawn):
+def add_body(
+    scene: Any, name: str, model: mujoco.MjModel, body: int, look: str | None = None, **frame: Any
+) -> Any:
+    """Add the frame ``name`` with the shapes of a body in it; None where there are none."""
+    node = None
+    for k, (mesh, colour) in enumerate(shapes(model, body, look)):
+        node = node or scene.add_frame(name, show_axes=False, **frame)
         scene.add_mesh_simple(
             f"{name}/{k}", np.asarray(mesh.vertices, np.float32), np.asarray(mesh.faces, np.uint32),
             color=_rgb(colour), opacity=None if colour[3] >= 1.0 else colour[3], cast_shadow=False,
             receive_shadow=False,
         )  # fmt: skip
+    return node
 
 
 def _rgb(colour: Iterable[float]) -> tuple[int, int, int]:
@@ -112,30 +118,18 @@ class ArmNodes:
 
     def __init__(self, scene: Any, name: str, stage: Stage, look: str | None = None) -> None:
         """Add the robot as the node ``name``; with a ``look`` of ``LOOKS``, hidden at first."""
-        from trimesh.util import concatenate
+        model, self.kinematics = stage.robot.mj_model, ArmKinematics(stage.robot)
+        seen = look is None
+        self.root = scene.add_frame(name, show_axes=False, position=stage.base, visible=seen)
+        links = (model.body(k).name or f"body{k}" for k in range(model.nbody))
+        nodes = [add_body(scene, f"{name}/{link}", model, k, look) for k, link in enumerate(links)]
+        self._nodes = {body: node for body, node in enumerate(nodes) if node is not None}
 
-        model, place = stage.robot.mj_model, stage.base
-        self._root = scene.add_frame(name, show_axes=False, position=place, visible=look is None)
-        self._nodes = {}
-        for body in range(model.nbody):
-            drawn = shapes(model, body, facets=COARSE if look == "member" else FACETS)
-            if drawn and look is not None:
-                outline: Any = concatenate([mesh for mesh, _ in drawn])
-                colour, thicker = LOOKS[look]
-                drawn = [(grown(outline, thicker), colour)]
-            if drawn:
-                link = f"{name}/{model.body(body).name or f'body{body}'}"
-                self._nodes[body] = scene.add_frame(link, show_axes=False)
-                _add_shapes(scene, link, drawn)
-
-    def place(self, poses: Poses) -> None:
-        """Put the bodies where they are."""
+    def place(self, q: Joints) -> None:
+        """Put the bodies where they are at the joint positions ``q`` [rad or m]."""
+        positions, turns = self.kinematics.poses(q)
         for body, node in self._nodes.items():
-            node.position, node.wxyz = poses[0][body], poses[1][body]
-
-    def show(self, visible: bool) -> None:
-        """Show or hide it."""
-        self._root.visible = visible
+            node.position, node.wxyz = positions[body], turns[body]
 
 
 class MarkerNodes:
@@ -143,15 +137,15 @@ class MarkerNodes:
 
     def __init__(self, scene: Any, stage: Stage) -> None:
         """Add the moving bodies of ``stage`` to ``scene``, hidden."""
-        self._trails, self._bodies = Trails(stage), {}
-        for name, body in stage.moving.items():
-            self._bodies[name] = scene.add_frame(f"/{name}", show_axes=False, visible=False)
-            _add_shapes(scene, f"/{name}", shapes(stage.model, body))
+        self._trails, model = Trails(stage), stage.model
+        self._bodies = {
+            name: add_body(scene, f"/{name}", model, body, visible=False)
+            for name, body in stage.moving.items()
+        }
         # Lines keep their number of pieces: those that are not needed have no length.
-        none = np.zeros((_PIECES, 2, 3))
-        look = {"thickness": 2.0, "thickness_units": "screen"}
+        none, wide = np.zeros((_PIECES, 2, 3)), {"thickness": 2.0, "thickness_units": "screen"}
         self._lines = scene.add_line_segments(
-            "/lines", none.astype("f4"), none.astype("u1"), **look
+            "/lines", none.astype("f4"), none.astype("u1"), **wide
         )
 
     def place(self, markers: Mapping[str, np.ndarray]) -> None:
@@ -183,7 +177,7 @@ def draw_stage(server: Any, stage: Stage) -> None:
         cell_color=(214, 217, 220), section_color=(190, 194, 199), shadow_opacity=0.0,
         plane_color=(230, 232, 235), plane_opacity=1.0,
     )  # fmt: skip
-    _add_shapes(scene, "/room", shapes(stage.model, 0))
+    add_body(scene, "/room", stage.model, 0)
     camera, (eye, _) = server.initial_camera, stage.eye()
     camera.look_at = np.array(stage.camera.lookat)
     camera.position = camera.look_at + _PANELS * (eye - camera.look_at)
@@ -197,12 +191,10 @@ def serving(port: int) -> "Iterator[viser.ViserServer]":
     try:
         import viser
     except ModuleNotFoundError as error:
-        raise SettingError(
-            f"The viewer needs the package {error.name or 'viser'!r}, which is not installed: "
-            "pip install genan[view]."
-        ) from None
-    if not 0 <= port < 65536:
-        raise SettingError(f"A port is a number from 1 to 65535, or 0 for a free one, not {port}.")
+        needs = f"The viewer needs the package {error.name or 'viser'!r}, which is not installed"
+        raise SettingError(f"{needs}: pip install genan[view].") from None
+    wrong = f"A port is a number from 1 to 65535, or 0 for a free one, not {port}."
+    refuse((not 0 <= port < 65536, wrong))
 
     class LocalServer(viser.ViserServer):
         def request_share_url(self, verbose: bool = True) -> str | None:
@@ -212,11 +204,10 @@ def serving(port: int) -> "Iterator[viser.ViserServer]":
     with contextlib.redirect_stdout(io.StringIO()):  # it greets at length
         server = LocalServer(host=HOST, port=port, label="genan view", verbose=False)
     try:
-        if port not in (0, server.get_port()):  # it takes the next one that is free
-            raise SettingError(
-                f"Port {port} of {HOST} cannot be had, perhaps another 'genan view' has it; choose "
-                "another with --port, or --port 0 for a free one."
-            )
+        taken = f"Port {port} of {HOST} cannot be had, perhaps another 'genan view' has it"
+        hint = "choose another with --port, or --port 0 for a free one"
+        # It takes the next one that is free.
+        refuse((port not in (0, server.get_port()), f"{taken}; {hint}."))
         yield server
     finally:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -232,22 +223,17 @@ class GhostActuators:
     member: int | None = None  # The one that drives the blue arm at first; None: all of them.
 
     @classmethod
-    def find(
-        cls, folder: Path | None, *, robot: str | None, member: int | None = None
-    ) -> "GhostActuators":
+    def find(cls, folder: Path | None, robot: str | None, member: int | None = None) -> Self:
         """Those in ``folder``, or those that come with ``robot``; refuses an unknown ``member``."""
         try:
             folder = folder or bundled_actuators(str(robot))
         except ActuatorError:
-            raise ActuatorError(
-                f"No actuators come with the robot {robot or 'of this recording'}; give those that "
-                "were fitted for it (--actuators)."
-            ) from None
+            none = f"No actuators come with the robot {robot or 'of this recording'}"
+            raise ActuatorError(f"{none}; give those fitted for it (--actuators).") from None
         contract, _ = read_contract(folder)  # without JAX: the page should be there before that is
-        if member is not None and not 0 <= member < contract.members:
-            raise SettingError(
-                f"There is no member {member}; the ensemble has {contract.members}, counted from 0."
-            )
+        known = f"the ensemble has {contract.members}, counted from 0"
+        unknown = member is not None and not 0 <= member < contract.members
+        refuse((unknown, f"There is no member {member}; {known}."))
         return cls(folder, contract, member)
 
 
@@ -267,60 +253,49 @@ class GhostMotion:
 class ViewerPage(ABC):
     """A page with one arm, the simulated ones over it, and curves. Subclasses are final."""
 
+    block: ClassVar[int]  # Ticks that the simulated arms go along with in one compiled call.
+    measured: ClassVar[str]  # What the real arm is called.
+    cursor: ClassVar[bool] = False  # Whether the curves have one.
+
     def __init__(
-        self,
-        server: Any,
-        stage: Stage,
-        actuators: GhostActuators,
-        *,
-        words: tuple[str, str],
-        block: int,
-        measured: str,
-        goal: bool = False,
-        cursor: bool = False,
+        self, server: Any, stage: Stage, actuators: GhostActuators, words: str, goal: bool = False
     ) -> None:
-        """Build what both pages have: title and ``words`` below it, the surroundings of ``stage``,
-        which is without arms, the arms that ``actuators`` drive in compiled calls of ``block``
-        ticks, and ``Curves``, in which the real arm is called ``measured``."""
+        """Build what both pages have: ``words`` at the top, the surroundings of ``stage``, which is
+        without arms, the arms that ``actuators`` drive, and ``Curves``, with a ``goal`` or not."""
         self.server, self.stage, self.robot = server, stage, stage.robot
-        self.members = actuators.contract.members
-        self._kinematics = ArmKinematics(self.robot)
-        self._actuators, self._block = actuators.folder, block
+        self.members, self._actuators = actuators.contract.members, actuators.folder
         self._working = ThreadPoolExecutor(1, thread_name_prefix="genan-view")
         self._watched, self._started, self._pictures = 0.0, False, 0
-        self._status, self._ghost_words, self._said = "", "Computing the simulated arm …", ""
-        gui = server.gui
-        gui.configure_theme(
-            brand_color=_rgb(LOOKS["ghost"][0]), show_logo=False, show_share_button=False
-        )
+        self._status, self._ghost_words, self._said = "", "", ""
+        gui, colour = server.gui, _rgb(LOOKS["ghost"][0])
+        gui.configure_theme(brand_color=colour, show_logo=False, show_share_button=False)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(300)
-        gui.add_markdown(f"### genan · {words[0]}\n{words[1]}")
+        gui.add_markdown(f"### genan · {words}")
         panel = gui.add_panel()
         tab = panel.add_tab("Curves")
         panel.dock_left()
         panel.set_width(330)
         draw_stage(server, stage)
         self._arm = ArmNodes(server.scene, "/robot", stage)
-        spots = {measured: "#777"} | ({"goal": AIM} if goal else {})
+        self._markers = MarkerNodes(server.scene, stage)
+        spots = {self.measured: "#777"} | ({"goal": AIM} if goal else {})
         spots |= {"simulated": SIMULATED, "members alone": "#56B4E9"}
         spot = '<span style="white-space:nowrap"><span style="color:{}">&#9632;</span> {}</span>'
         listed = " &ensp; ".join(spot.format(colour, name) for name, colour in spots.items())
         gui.add_html(f'<div style="font-size:0.8em;padding:0 0.9em;color:#555">{listed}</div>')
         self._note = gui.add_markdown("")
-        self._build(gui)
-        with gui.add_folder("Simulated arm"):
+        with gui.add_folder("Simulated arm", order=1e6):  # Below the page's own.
             self._view = GhostView(server, stage, self.members, actuators.member)
-            hint = "From where the real arm is then."
-            choose = gui.add_dropdown(
-                "Starts again", [*EVERY], initial_value="every 1 s", hint=hint
-            )
+            hint, first = "From where the real arm is then.", "every 1 s"
+            every = gui.add_dropdown("Starts again", [*EVERY], initial_value=first, hint=hint)
             again = gui.add_button("Start again now", hint="From here on it runs open loop.")
-        self._every = lambda: EVERY[choose.value]
-        choose.on_update(lambda _: self._restart(asked=False))
+        self._every = lambda: EVERY[every.value]
+        every.on_update(lambda _: self._restart(asked=False))
         again.on_click(lambda _: self._restart(asked=True))
         with tab:
-            self._curves = Curves(gui, self.robot, self.members, measured, goal, cursor)
+            lines = self.measured, goal, self.cursor
+            self._curves = Curves(gui, self.robot, self._view, *lines)
 
     def step(self, seconds: float, *, watched: bool) -> None:
         """Go on by ``seconds`` of the wall's time; nothing is drawn when it is not ``watched``."""
@@ -349,11 +324,11 @@ class ViewerPage(ABC):
         from genan.dynamics import load_dynamics
         from genan.viewer.ghosts import GhostSimulation
 
-        return GhostSimulation(load(self._actuators), load_dynamics(self.robot), block=self._block)
+        return GhostSimulation(load(self._actuators), load_dynamics(self.robot), block=self.block)
 
     def _in_background(self, work: Callable[..., None], *arguments: Any) -> None:
         """Do ``work`` one after the other in another thread; an error is said on the page."""
-        self._started = True
+        self._started, self._ghost_words = True, "Computing the simulated arm …"
 
         def run() -> None:
             try:
@@ -363,10 +338,6 @@ class ViewerPage(ABC):
                 self._ghost_words = f"No simulated arm: {name}{error}"
 
         self._working.submit(run)
-
-    @abstractmethod
-    def _build(self, gui: Any) -> None:
-        """The page's own controls, above those of the simulated arms."""
 
     @abstractmethod
     def _restart(self, *, asked: bool) -> None:
@@ -381,10 +352,12 @@ class ViewerPage(ABC):
         """Show the moment."""
 
 
-def show(page: ViewerPage, stopping: Callable[[], bool], opened: Opened | None = None) -> None:
-    """Picture after picture until ``stopping``; without a browser nothing is drawn."""
-    if opened is not None:
-        opened(f"http://{HOST}:{page.server.get_port()}")
+def show(
+    page: ViewerPage, stopping: Callable[[], bool], opened: Callable[[str], None] = lambda _: None
+) -> None:
+    """Picture after picture until ``stopping``; without a browser nothing is drawn. ``opened`` gets
+    the page's address."""
+    opened(f"http://{HOST}:{page.server.get_port()}")
     before = due = time.perf_counter()
     while not stopping():
         now = time.perf_counter()
@@ -400,8 +373,8 @@ class GhostView:
 
     def __init__(self, server: Any, stage: Stage, members: int, member: int | None) -> None:
         """Add them to the scene, hidden, and their controls where the page is adding."""
-        scene, gui, robot = server.scene, server.gui, stage.robot
-        self._kinematics, self._range, self._ready = ArmKinematics(robot), drawn_range(robot), False
+        scene, gui = server.scene, server.gui
+        self.members, self._range, self._ready = members, drawn_range(stage.robot), False
         self._ghost = ArmNodes(scene, "/ghost", stage, "ghost")
         names = [f"member {k}" for k in range(members)]
         self._alone = [ArmNodes(scene, f"/{name}", stage, "member") for name in names]
@@ -436,18 +409,18 @@ class GhostView:
             return
         q = np.clip(np.nan_to_num(q, nan=0.0), *self._range)
         if self.chosen is not None:
-            self._ghost.place(self._kinematics.poses(q[-1, self.chosen]))
+            self._ghost.place(q[-1, self.chosen])
         if self._all.value:
             for ghost, each in zip(self._alone, q[-1, 1:], strict=True):
-                ghost.place(self._kinematics.poses(each))
+                ghost.place(each)
         if self._tips.value:
-            tips = [self._kinematics.tip(each) for moment in q for each in moment[1:]]
+            tips = [self._ghost.kinematics.tip(each) for moment in q for each in moment[1:]]
             self._cloud.points = np.array(tips, np.float32)
 
     def _show(self) -> None:
-        self._ghost.show(self._ready and self.chosen is not None)
+        self._ghost.root.visible = self._ready and self.chosen is not None
         for ghost in self._alone:
-            ghost.show(self._ready and bool(self._all.value))
+            ghost.root.visible = self._ready and bool(self._all.value)
         self._cloud.visible = self._ready and bool(self._tips.value)
 
 
@@ -461,19 +434,17 @@ class Curves:
     """Position and torque of a joint, controls and disagreement over time."""
 
     def __init__(
-        self, gui: Any, robot: Robot, members: int, measured: str, goal: bool, cursor: bool
+        self, gui: Any, robot: Robot, view: GhostView, measured: str, goal: bool, cursor: bool
     ) -> None:
         """Add them; with lines for the ``goal`` and the present (``cursor``), or without."""
-        self._robot, self._cursor = robot, cursor
+        self._robot, self._view, self._cursor = robot, view, cursor
         hint = "Whose position and torque is shown."
         self._joint = gui.add_dropdown("Joint", [*robot.joint_names], hint=hint)
         lines = {measured: (MEASURED, 1.6), "simulated": (SIMULATED, 1.4)}
         self._position = self._chart(gui, "", lines | ({"goal": (AIM, 1.2)} if goal else {}))
-        lines = {f"member {k}": (FAINT, 1.0) for k in range(members)}
-        lines |= {"ensemble": (SIMULATED, 1.6)}
-        self._torque = self._chart(gui, "", lines, legend=False)
-        names = enumerate(robot.control_names)
-        lines = {name: (COLOURS[k % len(COLOURS)], 1.4) for k, name in names}
+        lines = {f"member {k}": (FAINT, 1.0) for k in range(view.members)}
+        self._torque = self._chart(gui, "", lines | {"ensemble": (SIMULATED, 1.6)}, legend=False)
+        lines = {n: (ink, 1.4) for n, ink in zip(robot.control_names, cycle(COLOURS), strict=False)}
         self._control = self._chart(gui, with_unit("Controls", robot.controls[0].unit), lines)
         title = "Disagreement of the members [N m]"
         self._disagreement = self._chart(gui, title, {"": (COLOURS[1], 1.4)}, legend=False)
@@ -487,13 +458,12 @@ class Curves:
         u: Float[np.ndarray, "n nu"],
         ghosts: GhostMotion | None,
         *,
-        chosen: int | None,
         goal: Joints | None = None,
         now: float = math.inf,
     ) -> None:
-        """Show positions [rad or m] and controls over ``times`` [s], with the simulated arm
-        ``chosen`` of the ``ghosts`` and a cursor at ``now`` [s]."""
-        self.changed = False
+        """Show positions [rad or m] and controls over ``times`` [s], with the chosen one of the
+        ``ghosts`` and a cursor at ``now`` [s]."""
+        self.changed, chosen = False, self._view.chosen
         joint = self._robot.joint_names.index(self._joint.value)
         factor = reading_unit(self._robot.joints[joint].unit)[1]
         measured = simulated = q[:, joint]
@@ -517,8 +487,7 @@ class Curves:
         self._position.title = with_unit(f"Position of {joint.name}", reading_unit(joint.unit)[0])
         unit = "N m" if joint.unit == "rad" else "N"
         self._torque.title = with_unit(f"Torque on {joint.name}", unit)
-        self.changed = True
-        """Whether another joint was chosen since the last drawing."""
+        self.changed = True  # Whether another joint was chosen since the last drawing.
 
     def _chart(
         self, gui: Any, title: str, lines: dict[str, tuple[str, float]], *, legend: bool = True

@@ -15,18 +15,19 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from genan.errors import DataError, GenanError, SettingError, listing
+from genan.errors import DataError, GenanError, listing, refuse
 from genan.viewer.stage import LINE_COLOUR, Snapshot, Stage, snapshots
 
 if TYPE_CHECKING:
@@ -85,12 +86,15 @@ def add_lines(scene: mujoco.MjvScene, lines: list[Line]) -> None:
 
 
 class Renderer(ABC):
-    """Makes pictures of a stage."""
+    """Makes pictures of a stage. ``close`` gives back what the machine lent; more than once does no
+    harm."""
 
     rendered = True  # Whether OpenGL makes them; else they are drawn flat.
+    close: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, stage: Stage) -> None:
-        self._stage, self._trails = stage, Trails(stage)
+        self._stage = stage
+        self.restart()
 
     @abstractmethod
     def frame(self, now: Snapshot) -> Picture:
@@ -99,9 +103,6 @@ class Renderer(ABC):
     def restart(self) -> None:
         """Forget what moved where: another episode begins."""
         self._trails = Trails(self._stage)
-
-    def close(self) -> None:  # noqa: B027
-        """Give back what the machine lent; more than once does no harm."""
 
 
 def load_renderer(stage: Stage, *, size: tuple[int, int] = SIZE) -> Renderer:
@@ -134,10 +135,9 @@ class GLRenderer(Renderer):
         self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_HAZE] = True
         self._option = mujoco.MjvOption()
         self._option.sitegroup[:] = 0
-        self.close = self._renderer.close  # type: ignore[method-assign]
+        self.close = self._renderer.close
 
     def frame(self, now: Snapshot) -> Picture:
-        """The picture of a moment."""
         self._stage.place(now)
         self._renderer.update_scene(self._stage.data, self._stage.camera, self._option)
         add_lines(self._renderer.scene, self._trails.at(now))
@@ -160,7 +160,6 @@ class FlatRenderer(Renderer):
         self._points = {geom: mesh.vertices for geom, mesh in found.items() if mesh is not None}
 
     def frame(self, now: Snapshot) -> Picture:
-        """The picture of a moment."""
         from PIL import Image, ImageDraw
         from scipy.spatial import ConvexHull
 
@@ -195,20 +194,19 @@ def geom_mesh(model: mujoco.MjModel, geom: int, *, facets: int = 24) -> "Trimesh
     from trimesh import Trimesh, creation
 
     kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
-    match kind:
-        case kind.mjGEOM_PLANE:
-            return None
-        case kind.mjGEOM_MESH:
-            mesh = model.mesh(int(model.geom_dataid[geom]))
-            points = model.mesh_vert[mesh.vertadr[0] :][: mesh.vertnum[0]]
-            faces = model.mesh_face[mesh.faceadr[0] :][: mesh.facenum[0]]
-            return Trimesh(points, faces, process=False)
-        case kind.mjGEOM_BOX:
-            return creation.box(2.0 * size)
-        case kind.mjGEOM_CAPSULE:
-            return creation.capsule(2.0 * size[1], size[0], count=[facets, facets // 2])
-        case kind.mjGEOM_CYLINDER:
-            return creation.cylinder(size[0], 2.0 * size[1], sections=facets)
+    if kind == kind.mjGEOM_PLANE:
+        return None
+    if kind == kind.mjGEOM_MESH:
+        mesh = model.mesh(int(model.geom_dataid[geom]))
+        points = model.mesh_vert[mesh.vertadr[0] :][: mesh.vertnum[0]]
+        faces = model.mesh_face[mesh.faceadr[0] :][: mesh.facenum[0]]
+        return Trimesh(points, faces, process=False)
+    if kind == kind.mjGEOM_BOX:
+        return creation.box(2.0 * size)
+    if kind == kind.mjGEOM_CAPSULE:
+        return creation.capsule(2.0 * size[1], size[0], count=[facets, facets // 2])
+    if kind == kind.mjGEOM_CYLINDER:
+        return creation.cylinder(size[0], 2.0 * size[1], sections=facets)
     ball = creation.icosphere(subdivisions=facets // 10)
     return ball.apply_scale(size[[0, 0, 0]] if kind == kind.mjGEOM_SPHERE else size)
 
@@ -281,27 +279,27 @@ def trial_clip(folder: Path, trial: "TransferTrial", *, caption: str, after: flo
         acts = json.loads(str(kept["about"]))["phases"].index("PolicyController")
         sound = np.isfinite(kept["time"]) & np.isfinite(kept["q"]).all(axis=1)
         times, q, phase = (kept[name][sound] for name in ("time", "q", "phase"))
-    if not len(times):
-        raise DataError(f"There is nothing to film in {ticks}: no joint position was ever read.")
+    nothing = f"There is nothing to film in {ticks}: no joint position was ever read."
+    refuse((not len(times), nothing), error=DataError)
     turn = times[phase == acts] if (phase == acts).any() else times
     begun, end = float(turn[0]), float(turn[-1])
     start = max(begun - BEFORE, float(times[0]))
     rows = np.searchsorted(times, np.arange(start, min(end + after, times[-1]) + 1e-9, 1.0 / FPS))
     goal = None if trial.goal is None else np.array(trial.goal)
-    things = dict(np.load(path)) if path.exists() else {"time": np.empty(0)}
-    moments = [Snapshot(q[k], goal, _things(float(times[k]), **things)) for k in rows]
+    # The ball, and what else was kept over time; nothing before it was there, and what changes
+    # slowly was kept less often.
+    things = dict(np.load(path)) if path.exists() else {}
+    known = things.pop("time", np.empty(0))
+    places = np.minimum(np.searchsorted(known, times - 1e-9), len(known) - 1)
+    there = times >= known[0] - 1e-9 if len(known) else np.zeros(len(times), bool)
+    moments = [
+        Snapshot(q[k], goal, {
+            name: a[min(places[k] * len(a) // len(known), len(a) - 1)]
+            for name, a in things.items() if there[k] and len(a)
+        })
+        for k in rows
+    ]  # fmt: skip
     return Clip(moments, caption, trial.outcome, start - begun, end - begun)
-
-
-def _things(now: float, time: np.ndarray, **paths: np.ndarray) -> dict[str, np.ndarray]:
-    """The ball, and what else was kept over ``time`` [s], as it was at ``now`` [s]; nothing before
-    it was there. What changes slowly was kept less often."""
-    if not len(time) or now < time[0] - 1e-9:
-        return {}
-    row = min(int(np.searchsorted(time, now - 1e-9)), len(time) - 1)
-    return {
-        name: a[min(row * len(a) // len(time), len(a) - 1)] for name, a in paths.items() if len(a)
-    }
 
 
 def play_in_window(environment: "TaskEnvironment", episodes: "Episodes", stage: Stage) -> None:
@@ -341,26 +339,22 @@ def has_encoder() -> bool:
 
 def film_path(path: Path) -> Path:
     """Where a film wanted at ``path`` goes: a GIF of that name where MP4 cannot be written."""
-    if path.suffix.lower() not in FORMATS:
-        raise SettingError(f"A film can be written as {listing(FORMATS)}, not as {path.name!r}.")
+    other = f"A film can be written as {listing(FORMATS)}, not as {path.name!r}."
+    refuse((path.suffix.lower() not in FORMATS, other))
     return path if path.suffix.lower() == ".gif" or has_encoder() else path.with_suffix(".gif")
 
 
 def write_film(frames: Iterator[Picture], path: Path, *, fps: float = FPS) -> None:
     """Write ``frames`` to ``path``, .mp4 or .gif; the file appears whole or not at all."""
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        (_write_gif if path.suffix.lower() == ".gif" else _write_mp4)(frames, temporary, fps)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with TemporaryDirectory(dir=path.parent, prefix=".film-") as folder:
+        whole = Path(folder) / path.name
+        (_write_gif if path.suffix.lower() == ".gif" else _write_mp4)(frames, whole, fps)
+        whole.replace(path)
 
 
 def _write_mp4(frames: Iterator[Any], path: Path, fps: float) -> None:
-    if not has_encoder():
-        raise SettingError(
-            "There is no MP4 encoder here; 'pip install genan[video]' brings one, or write a .gif."
-        )
+    none = "There is no MP4 encoder here; 'pip install genan[video]' brings one, or write a .gif."
+    refuse((not has_encoder(), none))
     import imageio_ffmpeg
 
     # Its own group of processes needs a fork, which JAX's threads do not survive.

@@ -1,21 +1,19 @@
 """A recording to look at: the recorded arm, the simulated ones over it, and time to scrub."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Bool
 
 from genan.data import Summary, Trajectory, load, summary
-from genan.errors import ActuatorError, GenanError, SettingError
+from genan.errors import ActuatorError, GenanError, refuse
 from genan.robot import Robot, robot_names
 from genan.robot.package import VIRTUAL, bundled_actuators
-from genan.viewer.page import PAST, GhostActuators, GhostMotion, Opened, ViewerPage, serving, show
+from genan.viewer.page import PAST, GhostActuators, GhostMotion, ViewerPage, serving, show
 from genan.viewer.stage import Stage
 
-BLOCK = 250  # Ticks of a trajectory that are simulated in one compiled call.
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0}
 MOMENT = 0.03  # Time between the moments of the cloud [s].
 POINTS = 150  # Points of a curve at most, about: more cannot be seen in a panel.
@@ -24,15 +22,6 @@ POINTS = 150  # Points of a curve at most, about: more cannot be seen in a panel
 def nearest(one: Trajectory, time: float) -> int:
     """The sample nearest to ``time`` [s]; the first or last one outside the recording."""
     return int(np.clip(round(time / one.dt), 0, len(one) - 1))
-
-
-def restarts(one: Trajectory, every: float, at: Sequence[float] = ()) -> Bool[np.ndarray, " T"]:
-    """Where the simulation starts again: at first, ``every`` so often [s] and ``at`` [s]."""
-    marks = np.zeros(len(one), bool)
-    marks[[0, *(nearest(one, moment) for moment in at)]] = True
-    if np.isfinite(every):
-        marks[:: max(1, round(every / one.dt))] = True
-    return marks
 
 
 def recorded_robot(recording: Summary) -> str | None:
@@ -55,47 +44,34 @@ def recorded_robot(recording: Summary) -> str | None:
 
 def read_trajectory(recording: Summary, number: int) -> Trajectory:
     """Trajectory ``number``, counted from 0; one that is not there is refused."""
-    if not 0 <= number < len(recording):
-        raise SettingError(
-            f"There is no trajectory {number} in {recording.path}: they are numbered from 0 to "
-            f"{len(recording) - 1}."
-        )
+    numbers = f"they are numbered from 0 to {len(recording) - 1}"
+    missing = f"There is no trajectory {number} in {recording.path}: {numbers}."
+    refuse((not 0 <= number < len(recording), missing))
     return load(recording.path, [number])[0]
 
 
 @final
 class ReplayPage(ViewerPage):
-    """One recording, a trajectory of it at a time."""
+    """One recording, a trajectory of it at a time; see ``view_recording``."""
+
+    block, measured, cursor = 250, "recorded", True
 
     def __init__(
-        self,
-        server: Any,
-        recording: Summary,
-        robot: Robot,
-        actuators: GhostActuators,
-        *,
-        trajectory: int = 0,
+        self, server: Any, recording: Summary, robot: Robot, ghosts: GhostActuators, first: int = 0
     ) -> None:
-        """Build the page of ``recording``; see ``view_recording``."""
-        self._recording, self._first = recording, trajectory
-        self._one = read_trajectory(recording, trajectory)
+        words = f"replay\n{recording.path.name}, robot **{robot.name}**"
+        super().__init__(server, Stage(robot, arms=False), ghosts, words)
+        self._recording, self._one = recording, read_trajectory(recording, first)
         self._found: GhostMotion | None = None
         self._wish, self._time, self._playing, self._stale = 0, 0.0, True, True
-        words = "replay", f"{recording.path.name}, robot **{robot.name}**"
-        super().__init__(
-            server, Stage(robot, arms=False), actuators, words=words, block=BLOCK,
-            measured="recorded", cursor=True,
-        )  # fmt: skip
-
-    def _build(self, gui: Any) -> None:
-        dt, last = self._one.dt, len(self._recording) - 1
+        gui, last = server.gui, len(recording) - 1
         with gui.add_folder("Time"):
             self._play = gui.add_button("Pause", hint="Stop and go on.")
-            self._slider = gui.add_slider("Time [s]", 0.0, self._end, dt, 0.0)
+            self._slider = gui.add_slider("Time [s]", 0.0, self._end, self._one.dt, 0.0)
             hint = "1 is real time."
             self._speed = gui.add_dropdown("Speed", [*SPEEDS], initial_value="1/2", hint=hint)
             title = f"Trajectory (0 to {last})"
-            self._number = gui.add_number(title, self._first, min=0, max=last, step=1)
+            self._number = gui.add_number(title, first, min=0, max=last, step=1)
         self._play.on_click(lambda _: self._set_playing(not self._playing))
         self._slider.on_update(self._scrub)
         self._number.on_update(self._choose)
@@ -108,15 +84,14 @@ class ReplayPage(ViewerPage):
     def _restart(self, *, asked: bool) -> None:
         """Simulate this trajectory in the background; the last wish wins."""
         self._wish, self._found, self._stale = self._wish + 1, None, True
-        self._ghost_words = "Computing the simulated arm …"
-        marks = restarts(self._one, self._every(), (self._time,) if asked else ())
-        self._in_background(self._simulate, self._wish, self._one, marks)
+        again = [nearest(self._one, self._time)] if asked else []
+        self._in_background(self._simulate, self._wish, self._one, self._every(), again)
 
-    def _simulate(self, wish: int, one: Trajectory, marks: Bool[np.ndarray, " T"]) -> None:
+    def _simulate(self, wish: int, one: Trajectory, every: float, again: list[int]) -> None:
         if wish != self._wish:
             return
         self._simulation.forget()
-        found = self._simulation.advance(one.q, one.u, marks)
+        found = self._simulation.advance(one.q, one.u, every=every, at=again)
         if wish == self._wish:
             self._found, self._stale = found, True
             sound = np.isfinite(found.q).all()
@@ -133,15 +108,15 @@ class ReplayPage(ViewerPage):
             return
         one, found, self._stale = self._one, self._found, False
         row = nearest(one, self._time)
-        self._arm.place(self._kinematics.poses(one.q[row]))
+        self._arm.place(one.q[row])
         back = np.maximum(row - round(MOMENT / one.dt) * np.arange(PAST, -1, -1), 0)
         self._view.place(None if found is None else found.q[back])
         if with_curves or not self._playing:
             some = slice(None, None, max(1, len(one) // POINTS))
             if found is not None:
                 found = GhostMotion(found.q[some], found.torque[some])
-            times, chosen = one.dt * np.arange(len(one))[some], self._view.chosen
-            self._curves.draw(times, one.q[some], one.u[some], found, chosen=chosen, now=self._time)
+            times = one.dt * np.arange(len(one))[some]
+            self._curves.draw(times, one.q[some], one.u[some], found, now=self._time)
             self._slider.value = round(min(self._time, self._end), 3)
 
     def _set_playing(self, playing: bool) -> None:
@@ -171,7 +146,7 @@ def view_recording(
     member: int | None = None,
     port: int = 8080,
     stopping: Callable[[], bool],
-    opened: Opened,
+    opened: Callable[[str], None],
 ) -> None:
     """Show a recording until ``stopping``.
 
@@ -187,18 +162,17 @@ def view_recording(
     """
     recording = summary(path)
     name = str(robot) if robot in robot_names() else recorded_robot(recording)
-    driver = GhostActuators.find(actuators, robot=name, member=member)
-    if robot is None and driver.contract.robot not in robot_names():
-        raise ActuatorError(
-            f"The actuators were fitted for robot {driver.contract.robot!r}, which is not "
-            "installed; give its robot.toml (--robot)."
-        )
-    arm = Robot.load(driver.contract.robot if robot is None else robot)
-    driver.contract.check_robot(arm)
+    driver = GhostActuators.find(actuators, name, member)
+    contract = driver.contract
+    gone = robot is None and contract.robot not in robot_names()
+    missing = f"The actuators were fitted for robot {contract.robot!r}, which is not installed"
+    refuse((gone, f"{missing}; give its robot.toml (--robot)."), error=ActuatorError)
+    arm = Robot.load(contract.robot if robot is None else robot)
+    contract.check_robot(arm)
     recording.channels.check_robot(arm)
-    driver.contract.check_channels(recording.channels, whose="the recording")
+    contract.check_channels(recording.channels, whose="the recording")
     read_trajectory(recording, trajectory)  # refused here, before anything starts
     with serving(port) as server:
-        page = ReplayPage(server, recording, arm, driver, trajectory=trajectory)
+        page = ReplayPage(server, recording, arm, driver, trajectory)
         with closing(page):
             show(page, stopping, opened)

@@ -77,11 +77,13 @@ class Stage:
         self.base: Point = np.array(base or (0.0, 0.0, 0.0))
         """Where the robot's base is in the picture's frame, which is the task's [m]."""
         low, high = np.clip(robot.q_range, -np.pi, np.pi)
-        drawn, rest = (
+        drawn, arm = (
             np.random.default_rng(0).uniform(low, high, (64, robot.nq)),
-            robot.q_rest[None],
+            ArmKinematics(robot),
         )
-        usual, every = (_points(robot, q) for q in (0.5 * (rest + drawn), np.vstack([rest, drawn])))
+        rest, every = arm.points(robot.q_rest), np.vstack([arm.points(q) for q in drawn])
+        usual = np.vstack([arm.points(0.5 * (robot.q_rest + q)) for q in drawn])
+        every = np.vstack([rest, every])
         reach = float(np.linalg.norm(every, axis=1).max())
         spec = mujoco.MjSpec.from_file(str(Path(__file__).with_name("room.xml")))
         if task is not None and task.scenery is not None:
@@ -93,7 +95,7 @@ class Stage:
         planes = robot.mj_model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
         if planes.any():  # the robot has its own
             self.floor = float(self.base[2] + robot.mj_model.geom_pos[planes][0, 2])
-        elif _points(robot, rest)[:, 2].min() > -0.1 * reach:  # it does not hang from its base
+        elif rest[:, 2].min() > -0.1 * reach:  # it does not hang from its base
             self._add_post(spec, 0.06 * reach)
         spec.geom("floor").pos = [0.0, 0.0, self.floor]
         spec.stat.extent, spec.stat.center = 2.2 * reach, [0.0, 0.0, self.floor + 1.2 * reach]
@@ -164,17 +166,6 @@ class Stage:
         return self.camera.lookat - self.camera.distance * ahead, ahead
 
 
-def _points(robot: Robot, poses: Float[np.ndarray, "n nq"]) -> Float[np.ndarray, "points 3"]:
-    """Where the robot's bodies, geoms and sites are in all of ``poses`` [m]."""
-    model, data, found = robot.mj_model, mujoco.MjData(robot.mj_model), []
-    for q in poses:
-        data.qpos[list(robot.dof)] = q
-        mujoco.mj_kinematics(model, data)
-        geoms = data.geom_xpos[model.geom_bodyid > 0]
-        found += [data.xpos.copy(), geoms, data.site_xpos.copy()]
-    return np.concatenate(found)
-
-
 class ArmKinematics:
     """Where the parts of a robot are. Places one MuJoCo state: not for several threads at once."""
 
@@ -188,6 +179,12 @@ class ArmKinematics:
         self._data.qpos[self._dof] = q
         mujoco.mj_kinematics(self._model, self._data)
         return self._data.xpos.copy(), self._data.xquat.copy()
+
+    def points(self, q: Joints) -> Float[np.ndarray, "points 3"]:
+        """Where all bodies, geoms and sites are [m]."""
+        positions, _ = self.poses(q)
+        geoms = self._data.geom_xpos[self._model.geom_bodyid > 0]
+        return np.concatenate([positions, geoms, self._data.site_xpos])
 
     def tip(self, q: Joints) -> Point:
         """The end effector in the frame of the base [m]; the last body where none is named."""
