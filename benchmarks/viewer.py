@@ -97,7 +97,7 @@ def live(pages: list[LivePage]) -> Callable[[Any], LivePage]:
     """Makes the page of the reacher with five ghosts; it is put into ``pages`` too."""
 
     def make(server: Any) -> LivePage:
-        robot, driver = Robot.load("pamy2"), GhostActuators.find(None, robot="pamy2")
+        robot, driver = Robot.load("pamy2"), GhostActuators(None, "pamy2")
         settings = LiveSettings("reacher", bundled_policy("reacher"))
         page = LivePage(server, settings, robot, LiveProcess(settings), driver, goals=LIMITS)
         pages.append(page)

@@ -8,7 +8,7 @@ from tests.rl.policies import ensemble as two_link_ensemble
 
 from genan import actuator
 from genan.cli import main
-from genan.cli.train import parse
+from genan.cli.policies import Train
 from genan.errors import SettingError
 from genan.rl.policy import Policy
 from genan.robot import Robot
@@ -63,26 +63,26 @@ def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
 
 
 def test_the_task_decides_what_the_flags_start_from():
-    tennis = parse(["table-tennis"])
+    tennis = Train.parse(["table-tennis"])
     assert (
         tennis.task.duration == 1.09
         and tennis.ppo.num_steps_per_env == 109
         and str(tennis.out) == "runs/table-tennis"
     )
-    paper = parse(["ball-in-a-cup", "--preset", "paper", "--ppo.num-epochs", "3"])
+    paper = Train.parse(["ball-in-a-cup", "--preset", "paper", "--ppo.num-epochs", "3"])
     assert (
         paper.ppo.num_steps_per_env == 1024
         and paper.ppo.num_epochs == 3
         and paper.ppo.num_minibatches == 128
     )
     assert paper.task == task_settings("ball-in-a-cup") and paper.training.num_envs == 1024
-    fast = parse(["ball-in-a-cup", "--task.velocity-weight", "0.5"])
+    fast = Train.parse(["ball-in-a-cup", "--task.velocity-weight", "0.5"])
     assert (fast.task.shaping_weight, fast.task.velocity_weight, fast.training.num_envs) == (
         1000.0,
         0.5,
         4096,
     )
-    changed = parse(["reacher", "--task.action-weight", "250"])
+    changed = Train.parse(["reacher", "--task.action-weight", "250"])
     assert changed.task.action_weight == 250.0
 
 
@@ -93,7 +93,7 @@ def test_wrong_tasks_and_flags(actuators, tmp_path, capsys):
         (["--num-envs", "3"], "'--num-envs'"),
     ):
         with pytest.raises(SettingError, match=f"Which task.*got {came}"):
-            parse(arguments)
+            Train.parse(arguments)
     assert (
         main(
             [

@@ -9,7 +9,7 @@ pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[v
 
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
-from genan.viewer.page import ArmNodes, MarkerNodes, grown, shapes
+from genan.viewer.page import LOOKS, ArmNodes, MarkerNodes, shapes
 from genan.viewer.stage import ArmKinematics, Stage
 
 LIMITS = np.deg2rad([-50.0, 20.0, -50.0, -50.0]), np.deg2rad([50.0, 60.0, 50.0, 50.0])
@@ -71,14 +71,16 @@ PRIMITIVES = """<mujoco><worldbody><geom type="plane" size="1 1 1"/>
 
 
 def test_shapes_have_their_size_and_look_outwards() -> None:
-    found = shapes(mujoco.MjModel.from_xml_string(PRIMITIVES), 0)
+    model = mujoco.MjModel.from_xml_string(PRIMITIVES)
+    found = shapes(model, 0)
     expected = np.pi * np.array([48.0 / np.pi, 4.0, 4.0 + 4.0 / 3.0, 4.0 / 3.0, 4.0 / 3.0])
     for (mesh, _), volume in zip(found, expected, strict=True):
         assert mesh.volume == pytest.approx(volume, rel=0.07) and mesh.volume <= volume * (1 + 1e-9)
-        thicker = grown(mesh, 0.01)
-        assert thicker.volume > mesh.volume
-        moved = np.linalg.norm(thicker.vertices - mesh.vertices, axis=1)
-        assert moved.max() <= 0.01 + 1e-12
+    ((outline, colour),) = shapes(model, 0, "ghost")
+    assert outline.volume > sum(mesh.volume for mesh, _ in found) and colour == LOOKS["ghost"][0]
+    corners = np.concatenate([mesh.vertices for mesh, _ in found])
+    moved = np.linalg.norm(outline.vertices - corners, axis=1)
+    assert 0.0 < moved.max() <= LOOKS["ghost"][1] + 1e-12
 
 
 def distance(arm: ArmKinematics, q: np.ndarray, target: np.ndarray) -> float:
@@ -116,7 +118,7 @@ def test_every_body_is_placed() -> None:
     assert not scene.nodes["/g"].visible
     for q in (np.array([0.1, 0.5, -0.2, 0.3]), np.array([0.1, 0.5, -0.2, 0.9])):
         poses = arm.poses(q)
-        ghost.place(poses)
+        ghost.place(q)
         for k, link in names.items():
             node = scene.nodes[f"/g/{link}"]
             np.testing.assert_allclose(node.position, poses[0][k], atol=1e-5)

@@ -37,7 +37,7 @@ def wait(true: Callable[[], Any], *, what: str) -> None:
 
 @pytest.fixture
 def live() -> Iterator[tuple[Any, LivePage, ArmKinematics]]:
-    robot, driver = Robot.load("pamy2"), GhostActuators.find(None, robot="pamy2")
+    robot, driver = Robot.load("pamy2"), GhostActuators(None, "pamy2")
     settings = LiveSettings("reacher", bundled_policy("reacher"))
     process = LiveProcess(settings)
     with serving(0) as server:

@@ -63,7 +63,7 @@ class ScriptedProcess(LiveProcess):
 def test_pages_are_drawn_without_a_browser(tmp_path: Path) -> None:
     robot = Robot.load("pamy2")
     ticks = np.arange(REPORT)[:, None] * np.ones(4)
-    driver = GhostActuators.find(None, robot="pamy2")
+    driver = GhostActuators(None, "pamy2")
     still = (np.tile(robot.q_rest, (50, 1)), np.tile(robot.u_rest, (50, 1)))
     write(tmp_path / "r.h5", Trajectories.from_list(Channels.of_robot(robot), [still]))
     markers = {"ball": np.ones(3), "string": np.ones((5, 3))}

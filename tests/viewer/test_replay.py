@@ -12,7 +12,7 @@ from genan.jax_setup import use_cache
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.viewer.ghosts import GhostSimulation
-from genan.viewer.replay import nearest, read_trajectory, recorded_robot, restarts
+from genan.viewer.replay import nearest, read_trajectory, recorded_robot
 
 ROBOT = Robot.load("pamy2")
 
@@ -43,8 +43,7 @@ def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: Summary) -> 
     )
     ghosts = GhostSimulation(ensemble, dynamics, block=50)
     one = read_trajectory(recording, 0)
-    marks = restarts(one, 0.1, (0.15,))  # at 0, 50, 75 and 100
-    found = ghosts.advance(one.q, one.u, marks)
+    found = ghosts.advance(one.q, one.u, every=0.1, at=[75])  # and at 0, 50 and 100
     assert found.q.shape == (120, 6, 4)
     starts = np.array([75])
     q, u = recorded_past(ensemble, data, starts, steps=25)
@@ -64,9 +63,14 @@ def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: Summary) -> 
     # In two halves, as a live page gets them, it is the same.
     ghosts.forget()
     parts = [
-        ghosts.advance(data.q[a:b], data.u[a:b], marks[a:b]).q for a, b in ((0, 61), (61, 120))
+        ghosts.advance(data.q[a:b], data.u[a:b], every=0.1, at=at).q
+        for a, b, at in ((0, 61, []), (61, 120, [14]))
     ]
     np.testing.assert_allclose(np.concatenate(parts), found.q, atol=1e-5)
+    # Only when asked, it is put back once the networks have a whole past, and then never again.
+    ghosts.forget()
+    alone, late = ghosts.advance(one.q, one.u, every=np.inf).q, ensemble.contract.history.reach + 2
+    assert (np.abs(alone[late:] - one.q[late:, None]).max(axis=(1, 2)) > 1e-6).all()
 
 
 def test_the_sample_of_a_moment(recording: Summary) -> None:
@@ -74,12 +78,6 @@ def test_the_sample_of_a_moment(recording: Summary) -> None:
     moments = (0.0, 0.1, 0.1008, 0.1012, -3.0, 99.0)
     assert [nearest(one, moment) for moment in moments] == [0, 50, 50, 51, 0, 119]
     assert len(read_trajectory(recording, 1)) == 60
-
-
-def test_where_the_simulation_starts_again(recording: Summary) -> None:
-    one = read_trajectory(recording, 0)
-    assert np.flatnonzero(restarts(one, 0.1)).tolist() == [0, 50, 100]
-    assert np.flatnonzero(restarts(one, np.inf, (0.03,))).tolist() == [0, 15]
 
 
 def test_refusals(recording: Summary) -> None:

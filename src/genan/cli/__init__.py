@@ -1,4 +1,4 @@
-"""The command line: ``genan VERB``. One file per verb, imported only when that verb is used."""
+"""The command line: ``genan VERB``. A verb's file is imported only when the verb is used."""
 
 import importlib
 import sys
@@ -31,8 +31,14 @@ VERBS = {
 
 REFUSED, INTERRUPTED = 2, 130  # Exit codes of commands that were refused or that Ctrl-C stopped.
 
-_FILES = dict.fromkeys(("new-robot", "serve", "identify"), "robots")  # Of verbs in another file.
-_FILES |= {"import": "import_", "transfer": "deploy"}
+#: Files of this folder, and the verbs in them.
+_FILES = {
+    "robots": "robots new-robot serve identify",
+    "data": "collect import inspect",
+    "actuators": "fit evaluate export",
+    "policies": "train play deploy transfer",
+    "show": "report view fault",
+}
 _USAGE = """usage: genan VERB [flags]
 
 Learn what a robot's actuators do from joint positions alone.
@@ -86,10 +92,10 @@ def command(verb: str, arguments: Sequence[str]) -> Any:
          "repository: 'python -m experiments' lists and runs them."),
         (verb not in VERBS, f"There is no verb {verb!r}; {hint}"),
     )  # fmt: skip
-    module = importlib.import_module(f"genan.cli.{_FILES.get(verb, verb)}")
-    if hasattr(module, "parse"):  # its flags depend on each other
-        return module.parse(arguments)
-    kind = getattr(module, verb.title().replace("-", ""))
+    file = next(file for file, verbs in _FILES.items() if verb in verbs.split())
+    kind = getattr(importlib.import_module(f"genan.cli.{file}"), verb.title().replace("-", ""))
+    if hasattr(kind, "parse"):  # its flags depend on each other
+        return kind.parse(arguments)
     return tyro.cli(kind, prog=f"genan {verb}", args=arguments)
 
 

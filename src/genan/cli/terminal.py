@@ -45,11 +45,8 @@ def check_out(path: Path, *, overwrite: bool, flag: str = "--out", folder: bool 
 @contextmanager
 def interruptible(*others: signal.Signals) -> Iterator[Callable[[], bool]]:
     """Within this block Ctrl-C (or one of ``others``) makes the given function say yes; the second
-    one stops at once.
-
-    An interrupt that Python raises anywhere can be lost (in a callback that swallows it) or land in
-    the middle of a write; a job that asks between its steps has neither problem.
-    """
+    one stops at once. An interrupt that Python raises anywhere can be lost, in a callback, or land
+    in the middle of a write; a job that asks between its steps has neither problem."""
     taken: list[int] = []
 
     def take(number: int, frame: Any) -> None:
@@ -127,10 +124,8 @@ def estimate(found: Any, factor: float) -> str:
 
 def print_table(columns: Iterable[str], rows: Any = None, *, stderr: bool = False) -> None:
     """Print a table in its own width: where the screen is narrower its lines go on, uncut.
-
     ``columns``: cells by name, or the names alone, with ``rows``. Numbers are aligned to the right,
-    other columns and the first one to the left.
-    """
+    other columns and the first one to the left."""
     out = console(stderr=stderr)
     rows = list(zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows)
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)

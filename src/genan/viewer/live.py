@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -195,7 +195,6 @@ class LiveRobot(RobotInterface):
         return sent
 
     def _next(self) -> tuple[Controller, ...]:
-        """Who flies next."""
         setup, robot = self._setup, self.robot
         if "goal_lower" in setup.constants:
             goal, u = (
@@ -231,7 +230,6 @@ class LiveRobot(RobotInterface):
             self._successes += bool(success)
 
     def _report(self) -> None:
-        """Say what happened, and take orders."""
         self._judge()
         q, u = (np.array(part) for part in zip(*self._ticks, strict=True))
         report = LiveReport(
@@ -310,7 +308,6 @@ def _received(connection: Any) -> Iterator[Any]:
 
 
 def _run(settings: LiveSettings, connection: Any) -> None:
-    """The process: fly until the page is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page, whose end ends this
     from genan.jax_setup import use_cache
 
@@ -327,7 +324,6 @@ class GoalHandle:
     def __init__(
         self, server: Any, stage: Stage, limits: Limits, send: Callable[[LiveOrder], None]
     ) -> None:
-        """Add them to scene and page; ``send`` takes the orders."""
         gui, scene, robot = server.gui, server.scene, stage.robot
         self._base, self._limits, self._send = stage.base, limits, send
         self._kinematics = ArmKinematics(robot)  # The mouse's thread has its own.
@@ -439,7 +435,6 @@ class LivePage(ViewerPage):
         again.on_click(lambda _: send(LiveOrder(restart=True)))
 
     def close(self) -> None:
-        """End the work in the background, and the robot."""
         super().close()
         self._process.close()
 
@@ -524,14 +519,13 @@ def view_live(
     contract = PolicyContract.from_settings(load_policy(settings.policy, task).contract)
     robot = Robot.load(contract.robot)
     contract.check_robot(robot)
-    driver = GhostActuators.find(actuators, robot.name, member)
+    driver = GhostActuators(actuators, robot.name, member)
     driver.contract.check_robot(robot)
     goals = None
     if "goal_lower" in contract.constants:
         low, high = (np.array(contract.constants[f"goal_{end}"]) for end in ("lower", "upper"))
         goals = np.clip(low, *robot.q_range), np.clip(high, *robot.q_range)
-    with ExitStack() as stack:
-        server = stack.enter_context(serving(port))
-        process = stack.enter_context(closing(LiveProcess(settings)))
+    with serving(port) as server, closing(LiveProcess(settings)) as process:
         page = LivePage(server, settings, robot, process, driver, goals=goals)
-        show(stack.enter_context(closing(page)), stopping, opened)
+        with closing(page):
+            show(page, stopping, opened)

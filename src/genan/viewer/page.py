@@ -9,19 +9,19 @@ import io
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import mujoco
 import numpy as np
 from jaxtyping import Float
 
-from genan.actuator.contract import Contract, read_contract
+from genan.actuator.contract import read_contract
 from genan.errors import ActuatorError, GenanError, SettingError, refuse
 from genan.plotting import COLOURS, GREY
 from genan.robot import Robot
@@ -100,17 +100,10 @@ def add_body(
     for k, (mesh, colour) in enumerate(shapes(model, body, look)):
         node = node or scene.add_frame(name, show_axes=False, **frame)
         scene.add_mesh_simple(
-            f"{name}/{k}", np.asarray(mesh.vertices, np.float32), np.asarray(mesh.faces, np.uint32),
-            color=_rgb(colour), opacity=None if colour[3] >= 1.0 else colour[3], cast_shadow=False,
-            receive_shadow=False,
+            f"{name}/{k}", mesh.vertices, mesh.faces, color=colour[:3], cast_shadow=False,
+            opacity=None if colour[3] >= 1.0 else colour[3], receive_shadow=False,
         )  # fmt: skip
     return node
-
-
-def _rgb(colour: Iterable[float]) -> tuple[int, int, int]:
-    """A colour as the page wants it, from 0 to 255; opacity is left out."""
-    red, green, blue, *_ = (round(255.0 * part) for part in colour)
-    return red, green, blue
 
 
 class ArmNodes:
@@ -136,7 +129,6 @@ class MarkerNodes:
     """What moves besides the arm, with the path it came, and the lines of a moment."""
 
     def __init__(self, scene: Any, stage: Stage) -> None:
-        """Add the moving bodies of ``stage`` to ``scene``, hidden."""
         self._trails, model = Trails(stage), stage.model
         self._bodies = {
             name: add_body(scene, f"/{name}", model, body, visible=False)
@@ -144,9 +136,7 @@ class MarkerNodes:
         }
         # Lines keep their number of pieces: those that are not needed have no length.
         none, wide = np.zeros((_PIECES, 2, 3)), {"thickness": 2.0, "thickness_units": "screen"}
-        self._lines = scene.add_line_segments(
-            "/lines", none.astype("f4"), none.astype("u1"), **wide
-        )
+        self._lines = scene.add_line_segments("/lines", none, none, **wide)
 
     def place(self, markers: Mapping[str, np.ndarray]) -> None:
         """Show what ``markers`` has [m], and hide what it has not."""
@@ -156,9 +146,9 @@ class MarkerNodes:
                 node.position = markers[name]
         points, colours = np.zeros((_PIECES, 2, 3), np.float32), np.zeros((_PIECES, 2, 3), np.uint8)
         lines = self._trails.at(Snapshot(np.empty(0), markers=markers))
-        pieces = [(ends, _rgb(colour)) for line, colour, _ in lines for ends in pairwise(line)]
+        pieces = [(ends, colour) for line, colour, _ in lines for ends in pairwise(line)]
         for k, (ends, colour) in enumerate(pieces[:_PIECES]):
-            points[k], colours[k] = ends, colour
+            points[k], colours[k] = ends, np.round(255.0 * np.array(colour[:3]))
         self._lines.points, self._lines.colors = points, colours
 
 
@@ -214,27 +204,22 @@ def serving(port: int) -> "Iterator[viser.ViserServer]":
             server.stop()
 
 
-@dataclass(frozen=True)
 class GhostActuators:
     """The actuators of the simulated arms: the contract at once, they themselves when needed."""
 
-    folder: Path
-    contract: Contract
-    member: int | None = None  # The one that drives the blue arm at first; None: all of them.
-
-    @classmethod
-    def find(cls, folder: Path | None, robot: str | None, member: int | None = None) -> Self:
-        """Those in ``folder``, or those that come with ``robot``; refuses an unknown ``member``."""
+    def __init__(self, folder: Path | None, robot: str | None, member: int | None = None) -> None:
+        """Those in ``folder``, or those that come with ``robot``; ``member`` drives the blue arm at
+        first (None: all of them), and is refused where there is none."""
         try:
-            folder = folder or bundled_actuators(str(robot))
+            self.folder = folder or bundled_actuators(str(robot))
         except ActuatorError:
             none = f"No actuators come with the robot {robot or 'of this recording'}"
             raise ActuatorError(f"{none}; give those fitted for it (--actuators).") from None
-        contract, _ = read_contract(folder)  # without JAX: the page should be there before that is
-        known = f"the ensemble has {contract.members}, counted from 0"
-        unknown = member is not None and not 0 <= member < contract.members
-        refuse((unknown, f"There is no member {member}; {known}."))
-        return cls(folder, contract, member)
+        # Without JAX: the page should be there before that is.
+        self.member, (self.contract, _) = member, read_contract(self.folder)
+        unknown = f"There is no member {member}; the ensemble has {self.contract.members}"
+        wrong = member is not None and not 0 <= member < self.contract.members
+        refuse((wrong, f"{unknown}, counted from 0."))
 
 
 @dataclass(frozen=True)
@@ -267,8 +252,8 @@ class ViewerPage(ABC):
         self._working = ThreadPoolExecutor(1, thread_name_prefix="genan-view")
         self._watched, self._started, self._pictures = 0.0, False, 0
         self._status, self._ghost_words, self._said = "", "", ""
-        gui, colour = server.gui, _rgb(LOOKS["ghost"][0])
-        gui.configure_theme(brand_color=colour, show_logo=False, show_share_button=False)
+        gui, blue = server.gui, (0, 114, 178)
+        gui.configure_theme(brand_color=blue, show_logo=False, show_share_button=False)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(300)
         gui.add_markdown(f"### genan · {words}")
@@ -311,7 +296,6 @@ class ViewerPage(ABC):
             self._draw(with_curves=self._pictures % CURVES_EVERY == 0)
 
     def close(self) -> None:
-        """End the work in the background."""
         self._working.shutdown(wait=True, cancel_futures=True)
 
     @cached_property
@@ -379,8 +363,7 @@ class GhostView:
         names = [f"member {k}" for k in range(members)]
         self._alone = [ArmNodes(scene, f"/{name}", stage, "member") for name in names]
         self._cloud = scene.add_point_cloud(
-            "/cloud", np.zeros((members * (PAST + 1), 3), np.float32),
-            _rgb(LOOKS["ghost"][0]),
+            "/cloud", np.zeros((members * (PAST + 1), 3), np.float32), LOOKS["ghost"][0][:3],
             point_size=0.006, point_shape="circle", precision="float32", position=stage.base,
             visible=False,
         )  # fmt: skip

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -44,8 +43,8 @@ SIZE = (960, 540)  # Width and height of a picture [pixels].
 TRAIL = 25  # Moments for which the path of what moves is shown behind it.
 FORMATS = (".mp4", ".gif")
 FPS = 50.0  # Pictures per second of a film.
-HOLD, PAUSE = 0.6, 1.0  # How long an episode's last picture stays, in a film and a window [s].
-_HELD = round(HOLD * FPS) - 1
+HOLD, PAUSE = 29, 1.0
+"""How long an episode's last picture stays: in a film, more of them, and in a window [s]."""
 BEFORE = 0.5  # How much of what was before the policy's turn the film of a trial shows [s].
 
 
@@ -66,7 +65,7 @@ class Trails:
                 past.clear()
                 continue
             past.append(now.markers[name])
-            for k, ends in enumerate(pairwise(past)):
+            for k, ends in enumerate(itertools.pairwise(past)):
                 fading = (*self._colours[name], 0.5 * (k + 1) / len(past))
                 lines.append((np.array(ends), fading, 0.004))
         return lines
@@ -76,7 +75,7 @@ def add_lines(scene: mujoco.MjvScene, lines: list[Line]) -> None:
     """Add ``lines`` to ``scene``: shapes that change from picture to picture."""
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
     for points, colour, radius in lines:
-        for start, end in pairwise(np.asarray(points, np.float64)):
+        for start, end in itertools.pairwise(np.asarray(points, np.float64)):
             if scene.ngeom >= scene.maxgeom:
                 return
             geom, rgba = scene.geoms[scene.ngeom], np.asarray(colour, np.float32)
@@ -223,8 +222,7 @@ class Clip:
     end: float = math.inf
 
     def __len__(self) -> int:
-        """Pictures."""
-        return len(self.moments) + _HELD
+        return len(self.moments) + HOLD
 
 
 def film(clips: Iterable[Clip], renderer: Renderer) -> Iterator[Picture]:
@@ -236,7 +234,7 @@ def film(clips: Iterable[Clip], renderer: Renderer) -> Iterator[Picture]:
             text = f"{clip.caption}   {seconds:.2f} s"
             picture = renderer.frame(moment)
             yield captioned(picture, f"{text}   {clip.result}" if seconds > clip.end else text)
-        yield from itertools.repeat(captioned(picture, f"{text}   {clip.result}"), _HELD)
+        yield from itertools.repeat(captioned(picture, f"{text}   {clip.result}"), HOLD)
 
 
 def captioned(picture: Picture, text: str) -> Picture:
@@ -286,19 +284,16 @@ def trial_clip(folder: Path, trial: "TransferTrial", *, caption: str, after: flo
     start = max(begun - BEFORE, float(times[0]))
     rows = np.searchsorted(times, np.arange(start, min(end + after, times[-1]) + 1e-9, 1.0 / FPS))
     goal = None if trial.goal is None else np.array(trial.goal)
-    # The ball, and what else was kept over time; nothing before it was there, and what changes
-    # slowly was kept less often.
+    # The ball, and what else was kept over time: nothing before it was there.
     things = dict(np.load(path)) if path.exists() else {}
-    known = things.pop("time", np.empty(0))
-    places = np.minimum(np.searchsorted(known, times - 1e-9), len(known) - 1)
-    there = times >= known[0] - 1e-9 if len(known) else np.zeros(len(times), bool)
-    moments = [
-        Snapshot(q[k], goal, {
-            name: a[min(places[k] * len(a) // len(known), len(a) - 1)]
-            for name, a in things.items() if there[k] and len(a)
-        })
-        for k in rows
-    ]  # fmt: skip
+    known, moments = things.pop("time", np.empty(0)), []
+    for k in rows:
+        now = {}
+        if len(known) and times[k] >= known[0] - 1e-9:
+            row = min(int(np.searchsorted(known, times[k] - 1e-9)), len(known) - 1)
+            # What changes slowly was kept less often.
+            now = {name: a[row * len(a) // len(known)] for name, a in things.items() if len(a)}
+        moments.append(Snapshot(q[k], goal, now))
     return Clip(moments, caption, trial.outcome, start - begun, end - begun)
 
 

@@ -129,7 +129,6 @@ class ReplayPage(ViewerPage):
             self._set_playing(False)
 
     def _choose(self, event: Any) -> None:
-        """Another trajectory."""
         if event.client is not None:
             number = int(np.clip(self._number.value, 0, len(self._recording) - 1))
             self._one, self._time = read_trajectory(self._recording, number), 0.0
@@ -148,21 +147,16 @@ def view_recording(
     stopping: Callable[[], bool],
     opened: Callable[[str], None],
 ) -> None:
-    """Show a recording until ``stopping``.
+    """Show the recording ``path`` until ``stopping``, which is asked at every picture.
 
-    Args:
-        path: the recording.
-        actuators: folder of those that simulate along it; left out, those that come with the robot.
-        robot: left out, the installed one that the actuators were fitted for.
-        trajectory: which one first, counted from 0.
-        member: of the ensemble that drives the simulated arm at first; left out, all of them.
-        port: of this computer; 0 picks a free one.
-        stopping: asked at every picture.
-        opened: gets the address.
+    The ``actuators`` in a folder, left out those that come with the robot, simulate along it; at
+    first ``member`` of the ensemble drives the arm, left out all of them. ``robot``: left out, the
+    installed one that the actuators were fitted for. ``trajectory`` comes first, counted from 0.
+    ``opened`` gets the page's address, at ``port`` of this computer; 0 picks a free one.
     """
     recording = summary(path)
     name = str(robot) if robot in robot_names() else recorded_robot(recording)
-    driver = GhostActuators.find(actuators, name, member)
+    driver = GhostActuators(actuators, name, member)
     contract = driver.contract
     gone = robot is None and contract.robot not in robot_names()
     missing = f"The actuators were fitted for robot {contract.robot!r}, which is not installed"

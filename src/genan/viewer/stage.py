@@ -77,13 +77,10 @@ class Stage:
         self.base: Point = np.array(base or (0.0, 0.0, 0.0))
         """Where the robot's base is in the picture's frame, which is the task's [m]."""
         low, high = np.clip(robot.q_range, -np.pi, np.pi)
-        drawn, arm = (
-            np.random.default_rng(0).uniform(low, high, (64, robot.nq)),
-            ArmKinematics(robot),
-        )
-        rest, every = arm.points(robot.q_rest), np.vstack([arm.points(q) for q in drawn])
-        usual = np.vstack([arm.points(0.5 * (robot.q_rest + q)) for q in drawn])
-        every = np.vstack([rest, every])
+        drawn = np.random.default_rng(0).uniform(low, high, (64, robot.nq))
+        arm, rest = ArmKinematics(robot), robot.q_rest
+        usual = np.vstack([arm.points(q) for q in 0.5 * (rest + drawn)])
+        every = np.vstack([arm.points(q) for q in (rest, *drawn)])
         reach = float(np.linalg.norm(every, axis=1).max())
         spec = mujoco.MjSpec.from_file(str(Path(__file__).with_name("room.xml")))
         if task is not None and task.scenery is not None:
@@ -95,7 +92,7 @@ class Stage:
         planes = robot.mj_model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
         if planes.any():  # the robot has its own
             self.floor = float(self.base[2] + robot.mj_model.geom_pos[planes][0, 2])
-        elif rest[:, 2].min() > -0.1 * reach:  # it does not hang from its base
+        elif arm.points(rest)[:, 2].min() > -0.1 * reach:  # it does not hang from its base
             self._add_post(spec, 0.06 * reach)
         spec.geom("floor").pos = [0.0, 0.0, self.floor]
         spec.stat.extent, spec.stat.center = 2.2 * reach, [0.0, 0.0, self.floor + 1.2 * reach]
