@@ -229,7 +229,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
 def _wait_for(
     out: Path, *, trajectories: int, process: subprocess.Popen[str], seconds: float = 120.0
 ) -> None:
-    """Until the partial recording holds that many trajectories, the process has ended, or so many
+    """Until the partial recording holds that many trajectories, the process has ended, or the
     seconds are over."""
     partial = out.with_name(out.name + ".partial")
     limit = time.monotonic() + seconds

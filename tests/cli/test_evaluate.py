@@ -167,7 +167,7 @@ def test_evaluate_prints_draws_and_keeps(
         and "not 1000" in again.out
         and "ridge ARX" in again.out
         and "report.html" not in again.out
-    )  # the folder is made anew
+    )  # the folder is made again
     assert json.loads((folder / "evaluation.json").read_text())["horizon"] == 689
 
 

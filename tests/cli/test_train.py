@@ -20,7 +20,7 @@ QUICK = [
     "--task.duration", "0.05", "--ppo.num-steps-per-env", "4", "--ppo.num-minibatches", "2",
     "--ppo.num-epochs", "1", "--ppo.hidden", "8",
 ]  # fmt: skip
-#: What a reacher with other than four joints is told.
+#: The refusal of a reacher with other than four joints.
 RANGES = ("u_lower", "u_upper", "q_drop", "goal_lower", "goal_upper")
 
 

@@ -29,8 +29,6 @@ VERBS = {
     "identify": "identify a robot's linear dynamics and hysteresis, compared with the real robot's",
 }
 
-REFUSED, INTERRUPTED = 2, 130  # Exit codes of commands that were refused or that Ctrl-C stopped.
-
 #: Files of this folder, and the verbs in them.
 _FILES = {
     "robots": "robots new-robot serve identify",
@@ -58,14 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if verb in ("-V", "--version"):
         print(f"genan {__version__}")
         return 0
+    import logging
+
+    from genan.cli.terminal import say
     from genan.errors import GenanError
 
-    _show_log()
+    # Show what the package says about itself (compiling, mostly), one line each.
+    handler: Any = logging.Handler()
+    handler.emit = lambda record: say(record.getMessage(), "dim", stderr=True)
+    log = logging.getLogger("genan")
+    log.setLevel(logging.INFO)
+    log.handlers = [handler]
     try:
         return int(command(verb, rest).run() or 0)
     except KeyboardInterrupt as stop:  # a verb that was asked to stop says what is safe
         print(str(stop) or "\ngenan: interrupted.", file=sys.stderr)
-        return INTERRUPTED
+        return 130
     except GenanError as error:
         reason = str(error)
     except OSError as error:
@@ -75,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         reason = "Out of memory; ask for less at once or close other programs."
     print(f"genan: {reason}", file=sys.stderr)
-    return REFUSED
+    return 2
 
 
 def command(verb: str, arguments: Sequence[str]) -> Any:
@@ -97,16 +103,3 @@ def command(verb: str, arguments: Sequence[str]) -> Any:
     if hasattr(kind, "parse"):  # its flags depend on each other
         return kind.parse(arguments)
     return tyro.cli(kind, prog=f"genan {verb}", args=arguments)
-
-
-def _show_log() -> None:
-    """Show what the package says about itself (compiling, mostly), one line each."""
-    import logging
-
-    from genan.cli.terminal import say
-
-    handler: Any = logging.Handler()
-    handler.emit = lambda record: say(record.getMessage(), "dim", stderr=True)
-    log = logging.getLogger("genan")
-    log.setLevel(logging.INFO)
-    log.handlers = [handler]

@@ -141,10 +141,8 @@ def _observer(bars: Bars, stopping: Any) -> Any:
 
 def _print_choice(choice: dict[str, Any], joint_units: tuple[str, ...], dt: float) -> None:
     """What was tried, best first, with errors on what each had left out; and the choice in words.
-
-    The score is that of ``genan.actuator.fit``: the geometric mean of the error one step
-    ahead, relative to constant velocity, and open loop, relative to standing still.
-    """
+    The score is that of ``genan.actuator.fit``: the geometric mean of the errors one step ahead,
+    relative to constant velocity, and open loop, relative to standing still."""
     units = sorted(set(joint_units), reverse=True)
     unit, factor = reading_unit(units[0]) if len(units) == 1 else (" or ".join(units), 1.0)
     known, rows = choice["baselines"], []

@@ -249,9 +249,8 @@ class Inspect:
             trajectories.check_robot(robot)
         fingerprint = trajectories.fingerprint
         found = genan.inspect(trajectories, robot, timing=timing)
-        same = math.isclose(found.shortest, found.longest)
-        span = f"{found.shortest:.3g} to {found.longest:.3g} s"
-        span = f"{found.shortest:.4g} s" if same else span
+        least, most = found.shortest, found.longest
+        span = f"{least:.4g} s" if math.isclose(least, most) else f"{least:.3g} to {most:.3g} s"
         unfinished = " (unfinished: read up to its last whole trajectory)"
         rate = f"{1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)"
         provenance = "; ".join(f"{key} {_plain(value)}" for key, value in head.provenance.items())

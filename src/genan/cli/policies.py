@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TaskSettings)
 
-TASKS = ("reacher",)  # Tasks that need nothing but the robot.
-STOPPED = 1  # Exit code of a flight that a safety limit ended.
 _POOL = 16  # Robots that are settled at first: enough that episodes start differently.
 _SCREENS = {"DISPLAY", "WAYLAND_DISPLAY"}
 
@@ -262,11 +260,9 @@ class PolicyOnRobot:
 
     @property
     def virtual(self) -> bool:
-        """Whether it is to run on a virtual robot."""
         return self.robot is None or self.robot.startswith(VIRTUAL)
 
     def robot_settings(self, **more: Any) -> dict[str, Any]:
-        """What of the robot was given, for ``open_trials``."""
         settings = given(hours=self.hours, host=self.host, port=self.port, **more)
         if self.virtual:
             use_cache()
@@ -292,8 +288,8 @@ class Deploy(PolicyOnRobot):
     robot_seed: int | None = None  # Which specimen of the virtual robot.
 
     def run(self) -> int:
-        missing = f"There is no task {self.task!r} to deploy; there are: {listing(TASKS)}."
-        refuse((self.task not in TASKS, missing))
+        missing = f"There is no task {self.task!r} to deploy; there are: 'reacher'."
+        refuse((self.task != "reacher", missing))  # It needs nothing but the robot.
         from genan.deployment.controller import Goal
         from genan.deployment.flight import FlightRecorder
         from genan.deployment.interface import DryRun
@@ -333,7 +329,7 @@ class Deploy(PolicyOnRobot):
             print(f"Wrote {kept}")
         if stopping():
             raise KeyboardInterrupt("stopped: the controls were brought to rest.")
-        return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else STOPPED
+        return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else 1
 
 
 @dataclass(frozen=True)

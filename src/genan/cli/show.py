@@ -110,17 +110,11 @@ class Fault:
         found, about = read_divergence(self.file)
         arrays = {name: array[0] for name, array in found.items()}  # a batch of one
         # The arrays that hold joint positions and velocities, in any task's scene.
-        name_q, name_qd = next(
-            (
-                (name, name.removesuffix(q) + qd)
-                for q, qd in (("q", "qd"), ("qpos", "qvel"))
-                for name in arrays
-                if name.startswith("scene.") and name.endswith(f".{q}")
-            ),
-            ("", ""),
-        )
+        ends = (".q", ".qpos")
+        held = [n for end in ends for n in arrays if n.startswith("scene.") and n.endswith(end)]
         missing = "The fault holds no joint positions, so it cannot be shown."
-        refuse((not name_q, missing), error=DataError)
+        refuse((not held, missing), error=DataError)
+        name_q, name_qd = held[0], f"{held[0]}d".replace("qposd", "qvel")
         # What a scene holds next to the joints comes after them.
         nq = arrays["past.q"].shape[1] if "past.q" in arrays else len(arrays[name_q])
         q = np.degrees([*arrays.get("past.q", ()), arrays[name_q][:nq]])

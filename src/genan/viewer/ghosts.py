@@ -27,11 +27,9 @@ Ticks = tuple[Array, Array, Array, Array]
 class _GhostState(eqx.Module):
     """What the ghosts remember, and the robot's own past."""
 
-    q: Float[Array, "models samples nq"]
-    """Past positions of each ghost, oldest first, the present one last [rad or m]."""
+    q: Float[Array, "models samples nq"]  # Past positions, the present one last [rad or m].
     qd: Float[Array, "models nq"]  # Their velocities [rad/s or m/s].
-    robot_q: Float[Array, "more nq"]
-    """Past positions of the robot: at least two, for its velocity [rad or m]."""
+    robot_q: Float[Array, "more nq"]  # Of the robot: at least two, for its velocity [rad or m].
     u: Float[Array, "controls nu"]  # Past controls.
 
 

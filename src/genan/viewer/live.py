@@ -1,9 +1,8 @@
 """A policy on the virtual robot for as long as someone looks, and the page of it, on which whoever
 looks may interfere.
 
-Loop, guard and controllers are those of every other robot (``genan.deployment``); tasks and trials
-those of a transfer (``genan.evaluation``). The robot runs in a process of its own, so that neither
-it nor the page waits for the other.
+Loop, guard and controllers are those of every other robot, tasks and trials those of a transfer.
+The robot runs in a process of its own, so that neither it nor the page waits for the other.
 """
 
 import math
@@ -26,7 +25,10 @@ from genan.deployment.interface import Clock, Controls, Pacer, Reading, RobotInt
 from genan.deployment.loop import ControlLoop, Hold
 from genan.errors import GenanError, refuse
 from genan.evaluation.trials import load_policy, open_trials
+from genan.jax_setup import use_cache
+from genan.rl.contract import PolicyContract
 from genan.robot import Robot
+from genan.robot.package import bundled_policy
 from genan.tasks.registry import task_entry
 from genan.viewer.page import PAST, ArmNodes, GhostActuators, GhostMotion, ViewerPage, serving, show
 from genan.viewer.stage import ArmKinematics, Joints, Limits, Point, Stage
@@ -79,10 +81,12 @@ class LiveReport:
     status: str  # What it is doing, for a person.
     speed: float  # Time of the robot over that of the wall.
     pushable: bool
-    markers: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """What else there is, as in ``genan.viewer.stage.Snapshot``."""
+    markers: Mapping[str, np.ndarray] = field(default_factory=dict)  # As in a ``Snapshot``.
     trials: int = 0  # Those that were judged so far, and the ``successes`` among them.
     successes: int = 0
+
+
+Report, Orders = Callable[[LiveReport], None], Callable[[], Iterable[LiveOrder]]
 
 
 class RealTime:
@@ -120,12 +124,7 @@ class LiveRobot(RobotInterface):
     sees it, which notes every tick and can be pushed."""
 
     def __init__(
-        self,
-        settings: LiveSettings,
-        report: Callable[[LiveReport], None],
-        orders: Callable[[], Iterable[LiveOrder]],
-        *,
-        realtime: bool = True,
+        self, settings: LiveSettings, report: Report, orders: Orders, *, realtime: bool = True
     ) -> None:
         """Nothing moves yet, ``run`` does: in real time, or as fast as it can be computed.
         ``orders`` gives those since its last call, and then ``EOFError`` or ``OSError`` when nobody
@@ -252,8 +251,7 @@ class LiveRobot(RobotInterface):
         if order.push is not None and self._virtual.pushable:
             self._force = np.asarray(order.push, float)
             self._left = round(order.seconds / self.robot.dt)
-        if order.hours is not None:
-            self._hours = order.hours
+        self._hours = self._hours if order.hours is None else order.hours
         self._asked |= order.trial
         self._again |= order.restart or order.hours is not None
 
@@ -309,8 +307,6 @@ def _received(connection: Any) -> Iterator[Any]:
 
 def _run(settings: LiveSettings, connection: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page, whose end ends this
-    from genan.jax_setup import use_cache
-
     use_cache()
     try:
         LiveRobot(settings, connection.send, lambda: _received(connection)).run()
@@ -471,7 +467,7 @@ class LivePage(ViewerPage):
         if (with_curves or self._curves.changed) and len(self._kept) > 1:
             times, q, u, *ghosts = (np.array(part) for part in zip(*self._kept, strict=True))
             goal = None if self.goal is None else self.goal.q
-            self._curves.draw(times, q, u, GhostMotion(*ghosts), goal=goal)
+            self._curves.draw(times, q, u, GhostMotion(*ghosts), math.inf, goal)
 
     def _take(self, report: LiveReport) -> None:
         """Note what the robot did, and let the simulated arms go along with it."""
@@ -510,9 +506,6 @@ def view_live(
     """Show a policy on the virtual robot until ``stopping``: one for ``task``, from the folder
     ``policy``, left out the one that comes with genan; on specimen ``seed`` of the robot, with
     ``hours`` [h] of operation behind it. The rest is as for ``view_recording``."""
-    from genan.rl.contract import PolicyContract
-    from genan.robot.package import bundled_policy
-
     task_entry(task)
     refuse((hours < 0.0, f"Operating hours must not be negative, got {hours:g}."))
     settings = LiveSettings(task, policy or bundled_policy(task), seed=seed, hours=hours)

@@ -23,6 +23,7 @@ from jaxtyping import Float
 
 from genan.actuator.contract import read_contract
 from genan.errors import ActuatorError, GenanError, SettingError, refuse
+from genan.jax_setup import use_cache
 from genan.plotting import COLOURS, GREY
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 RGBA = tuple[float, float, float, float]  # Red, green, blue and opacity, from 0 to 1.
 
+Rows = Float[np.ndarray, "n ..."]
+
 HOST = "127.0.0.1"  # Only this computer can reach the page.
 FRAMES, CURVES_EVERY = 30, 6  # Pictures a second, and from one drawing of the curves to the next.
 LATER = 1.5  # Compiling begins so long after the first browser came, which draws meanwhile [s].
@@ -51,14 +54,13 @@ LOOKS: dict[str, tuple[RGBA, float]] = {
     "goal": ((0.0, 0.62, 0.451, 0.3), 0.0024),
 }
 FACETS, COARSE = 20, 10  # Corners of a circle, and of a faint one: graphics may be slow.
-_SHARP = 0.6  # Edges that are sharper than this stay sharp [rad].
 _PIECES = 64  # Pieces that all lines have together, at most.
-_PANELS = 1.4  # A page is seen from so much further away than a film: its panels hide the sides.
 PAST = 7  # Moments of the past whose tips are in the cloud, before the present one.
 OUTSIDE = 0.5  # A simulated arm that runs away is drawn so far outside its limits [rad or m].
 #: How often the simulated arms start again from where the real one is, in words and in seconds.
 EVERY = {f"every {seconds:g} s": seconds for seconds in (0.5, 1.0, 2.0, 5.0)}
 EVERY |= {"only when asked": math.inf}
+COMPUTING = "Computing the simulated arm …"
 MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
 MEASURED, SIMULATED, AIM, FAINT = "#222222", COLOURS[0], COLOURS[2], "rgba(86,180,233,0.45)"
 
@@ -79,7 +81,7 @@ def shapes(model: mujoco.MjModel, body: int, look: str | None = None) -> "list[S
         if mesh is None or rgba[3] == 0.0:
             continue
         if model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_MESH:
-            mesh = smooth_shade(mesh, angle=_SHARP)
+            mesh = smooth_shade(mesh, angle=0.6)  # sharper edges stay sharp [rad]
         pose = quaternion_matrix(model.geom_quat[geom])
         pose[:3, 3] = model.geom_pos[geom]
         red, green, blue, alpha = map(float, rgba)
@@ -130,10 +132,9 @@ class MarkerNodes:
 
     def __init__(self, scene: Any, stage: Stage) -> None:
         self._trails, model = Trails(stage), stage.model
-        self._bodies = {
-            name: add_body(scene, f"/{name}", model, body, visible=False)
-            for name, body in stage.moving.items()
-        }
+        bodies = stage.moving.items()
+        nodes = {name: add_body(scene, f"/{name}", model, k, visible=False) for name, k in bodies}
+        self._bodies = {name: node for name, node in nodes.items() if node is not None}
         # Lines keep their number of pieces: those that are not needed have no length.
         none, wide = np.zeros((_PIECES, 2, 3)), {"thickness": 2.0, "thickness_units": "screen"}
         self._lines = scene.add_line_segments("/lines", none, none, **wide)
@@ -170,7 +171,8 @@ def draw_stage(server: Any, stage: Stage) -> None:
     add_body(scene, "/room", stage.model, 0)
     camera, (eye, _) = server.initial_camera, stage.eye()
     camera.look_at = np.array(stage.camera.lookat)
-    camera.position = camera.look_at + _PANELS * (eye - camera.look_at)
+    # From further away than a film: the panels hide the sides.
+    camera.position = camera.look_at + 1.4 * (eye - camera.look_at)
     camera.up = np.array([0.0, 0.0, 1.0])
     camera.fov = math.radians(stage.model.vis.global_.fovy)
 
@@ -251,7 +253,7 @@ class ViewerPage(ABC):
         self.members, self._actuators = actuators.contract.members, actuators.folder
         self._working = ThreadPoolExecutor(1, thread_name_prefix="genan-view")
         self._watched, self._started, self._pictures = 0.0, False, 0
-        self._status, self._ghost_words, self._said = "", "", ""
+        self._status, self._ghost_words, self._said = "", COMPUTING, ""
         gui, blue = server.gui, (0, 114, 178)
         gui.configure_theme(brand_color=blue, show_logo=False, show_share_button=False)
         gui.main_panel.dock_right()
@@ -279,8 +281,7 @@ class ViewerPage(ABC):
         every.on_update(lambda _: self._restart(asked=False))
         again.on_click(lambda _: self._restart(asked=True))
         with tab:
-            lines = self.measured, goal, self.cursor
-            self._curves = Curves(gui, self.robot, self._view, *lines)
+            self._curves = Curves(gui, self.robot, self._view, self.measured, goal, self.cursor)
 
     def step(self, seconds: float, *, watched: bool) -> None:
         """Go on by ``seconds`` of the wall's time; nothing is drawn when it is not ``watched``."""
@@ -301,8 +302,6 @@ class ViewerPage(ABC):
     @cached_property
     def _simulation(self) -> "GhostSimulation":
         """Made when it is first needed; this takes seconds."""
-        from genan.jax_setup import use_cache
-
         use_cache()
         from genan.actuator import load
         from genan.dynamics import load_dynamics
@@ -312,7 +311,7 @@ class ViewerPage(ABC):
 
     def _in_background(self, work: Callable[..., None], *arguments: Any) -> None:
         """Do ``work`` one after the other in another thread; an error is said on the page."""
-        self._started, self._ghost_words = True, "Computing the simulated arm …"
+        self._started, self._ghost_words = True, COMPUTING
 
         def run() -> None:
             try:
@@ -358,7 +357,9 @@ class GhostView:
     def __init__(self, server: Any, stage: Stage, members: int, member: int | None) -> None:
         """Add them to the scene, hidden, and their controls where the page is adding."""
         scene, gui = server.scene, server.gui
-        self.members, self._range, self._ready = members, drawn_range(stage.robot), False
+        self.members, self._ready = members, False
+        outside = OUTSIDE * np.array([[-1.0], [1.0]])
+        self.range = np.nan_to_num(stage.robot.q_range, posinf=100.0, neginf=-100.0) + outside
         self._ghost = ArmNodes(scene, "/ghost", stage, "ghost")
         names = [f"member {k}" for k in range(members)]
         self._alone = [ArmNodes(scene, f"/{name}", stage, "member") for name in names]
@@ -390,7 +391,7 @@ class GhostView:
             self._show()
         if q is None:
             return
-        q = np.clip(np.nan_to_num(q, nan=0.0), *self._range)
+        q = np.clip(np.nan_to_num(q, nan=0.0), *self.range)
         if self.chosen is not None:
             self._ghost.place(q[-1, self.chosen])
         if self._all.value:
@@ -405,12 +406,6 @@ class GhostView:
         for ghost in self._alone:
             ghost.root.visible = self._ready and bool(self._all.value)
         self._cloud.visible = self._ready and bool(self._tips.value)
-
-
-def drawn_range(robot: Robot) -> Float[np.ndarray, "2 nq"]:
-    """Lowest and highest joint positions that are drawn [rad or m]."""
-    outside = OUTSIDE * np.array([[-1.0], [1.0]])
-    return np.nan_to_num(robot.q_range, posinf=100.0, neginf=-100.0) + outside
 
 
 class Curves:
@@ -435,25 +430,18 @@ class Curves:
         self._rename()
 
     def draw(
-        self,
-        times: Float[np.ndarray, " n"],
-        q: Float[np.ndarray, "n nq"],
-        u: Float[np.ndarray, "n nu"],
-        ghosts: GhostMotion | None,
-        *,
-        goal: Joints | None = None,
-        now: float = math.inf,
+        self, t: Rows, q: Rows, u: Rows, ghosts: GhostMotion | None, now: float, goal: Joints | None
     ) -> None:
-        """Show positions [rad or m] and controls over ``times`` [s], with the chosen one of the
+        """Show positions [rad or m] and controls over ``t`` [s], with the chosen one of the
         ``ghosts`` and a cursor at ``now`` [s]."""
         self.changed, chosen = False, self._view.chosen
         joint = self._robot.joint_names.index(self._joint.value)
         factor = reading_unit(self._robot.joints[joint].unit)[1]
         measured = simulated = q[:, joint]
         if ghosts is not None and chosen is not None:
-            bounds = drawn_range(self._robot)[:, joint]
+            bounds = self._view.range[:, joint]
             simulated = np.clip(np.nan_to_num(ghosts.q[:, chosen, joint]), *bounds)
-        aim = [] if goal is None else [np.full(len(times), goal[joint])]
+        aim = [] if goal is None else [np.full(len(t), goal[joint])]
         drawn = [(self._position, [factor * line for line in (measured, simulated, *aim)])]
         drawn += [(self._control, [*u.T])]
         if ghosts is not None:
@@ -461,9 +449,9 @@ class Curves:
             drawn += [(self._torque, [*torque.T, torque.mean(axis=1)])]
             drawn += [(self._disagreement, [ghosts.disagreement])]
         # A step from far below to far above the chart is an upright line in it.
-        mark = [np.where(times < now, -2.0, 2.0)] if self._cursor else []
+        mark = [np.where(t < now, -2.0, 2.0)] if self._cursor else []
         for plot, lines in drawn:
-            plot.data = tuple(np.asarray(line, float) for line in (times, *lines, *mark))
+            plot.data = tuple(np.asarray(line, float) for line in (t, *lines, *mark))
 
     def _rename(self) -> None:
         joint = self._robot.joints[self._robot.joint_names.index(self._joint.value)]

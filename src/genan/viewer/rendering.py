@@ -1,8 +1,7 @@
 """Pictures and films of a stage, and a window that plays episodes.
 
 Pictures are rendered by MuJoCo where this machine has OpenGL (no screen is needed), else drawn
-flat. Films are MP4 by ffmpeg, which the package imageio-ffmpeg brings, or an animated GIF where it
-is missing.
+flat. Films are MP4 by ffmpeg (imageio-ffmpeg), or an animated GIF where it is missing.
 """
 
 import ctypes.util
@@ -301,9 +300,8 @@ def play_in_window(environment: "TaskEnvironment", episodes: "Episodes", stage: 
     """Play ``episodes`` in MuJoCo's viewer at real time, again and again until it is closed."""
     import mujoco.viewer
 
-    with mujoco.viewer.launch_passive(
-        stage.model, stage.data, show_left_ui=False, show_right_ui=False
-    ) as viewer:
+    hidden = {"show_left_ui": False, "show_right_ui": False}
+    with mujoco.viewer.launch_passive(stage.model, stage.data, **hidden) as viewer:
         viewer.cam.lookat[:] = stage.camera.lookat
         for name in ("distance", "azimuth", "elevation"):
             setattr(viewer.cam, name, getattr(stage.camera, name))

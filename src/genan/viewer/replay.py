@@ -1,7 +1,7 @@
 """A recording to look at: the recorded arm, the simulated ones over it, and time to scrub."""
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, final
 
@@ -33,12 +33,10 @@ def recorded_robot(recording: Summary) -> str | None:
         name = str(name).removeprefix(VIRTUAL)
         return name if name in robot_names() else None
     for name in robot_names():
-        try:
+        with suppress(GenanError):
             recording.channels.check_robot(Robot.load(name))
             bundled_actuators(name)
-        except GenanError:
-            continue
-        return name
+            return name
     return None
 
 
@@ -116,7 +114,7 @@ class ReplayPage(ViewerPage):
             if found is not None:
                 found = GhostMotion(found.q[some], found.torque[some])
             times = one.dt * np.arange(len(one))[some]
-            self._curves.draw(times, one.q[some], one.u[some], found, now=self._time)
+            self._curves.draw(times, one.q[some], one.u[some], found, self._time, None)
             self._slider.value = round(min(self._time, self._end), 3)
 
     def _set_playing(self, playing: bool) -> None:

@@ -37,10 +37,8 @@ the world is the first."""
 GOAL_COLOUR, LINE_COLOUR = (0.10, 0.62, 0.35, 0.30), (0.45, 0.45, 0.42, 1.0)
 _POST_COLOUR = (0.30, 0.32, 0.35, 1.0)
 ARM, GOAL = "arm/", "goal/"  # Prefixes of names: of the arm, and of the second, at the goal.
-_CLOSE = 0.01  # The tip counts as being at its target from this distance on [m].
 _HEIGHT = 1.15  # From the floor to the base, in reaches of the arm.
 _DISTANCE = 1.6  # How far away the camera is, in half diagonals of what it shows.
-_AZIMUTH, _ELEVATION = 130.0, -14.0  # From where it looks, as MuJoCo counts it [deg].
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,7 @@ def snapshots(task: "Task", scene: Any, memory: Any) -> list[Snapshot]:
     q = np.asarray(jax.vmap(task.scene.q)(scene), np.float64)
     found = {name: np.asarray(a, np.float64) for name, a in task.markers(scene, memory).items()}
     goals = found.pop("goal", [None] * len(q))
-    moments = range(len(q))
-    return [Snapshot(q[k], goals[k], {name: a[k] for name, a in found.items()}) for k in moments]
+    return [Snapshot(q[k], goals[k], {n: a[k] for n, a in found.items()}) for k in range(len(q))]
 
 
 class Stage:
@@ -74,8 +71,8 @@ class Stage:
         and ``place`` is not for it."""
         self.robot = robot
         base = None if task is None else task.base
+        # Where the robot's base is in the picture's frame, which is the task's; and the floor [m].
         self.base: Point = np.array(base or (0.0, 0.0, 0.0))
-        """Where the robot's base is in the picture's frame, which is the task's [m]."""
         low, high = np.clip(robot.q_range, -np.pi, np.pi)
         drawn = np.random.default_rng(0).uniform(low, high, (64, robot.nq))
         arm, rest = ArmKinematics(robot), robot.q_rest
@@ -88,7 +85,6 @@ class Stage:
         ends = [(np.array(g.pos) - g.size, np.array(g.pos) + g.size) for g in spec.worldbody.geoms]
         scenery = np.array(ends[1:]).reshape(-1, 3)  # the first is the floor
         self.floor: float = 0.0 if base else -_HEIGHT * reach
-        """Height of the floor in the picture's frame [m]."""
         planes = robot.mj_model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
         if planes.any():  # the robot has its own
             self.floor = float(self.base[2] + robot.mj_model.geom_pos[planes][0, 2])
@@ -104,11 +100,11 @@ class Stage:
         usual, shown = (np.concatenate([p + self.base, scenery]) for p in (usual, every))
         self.camera.lookat[:] = 0.5 * (usual.min(axis=0) + usual.max(axis=0))
         self.camera.distance = _DISTANCE * 0.5 * float(np.linalg.norm(np.ptp(shown, axis=0)))
-        self.camera.azimuth, self.camera.elevation = _AZIMUTH, _ELEVATION
+        self.camera.azimuth, self.camera.elevation = 130.0, -14.0  # as MuJoCo counts them [deg]
         names = [self.model.body(k).name for k in range(self.model.nbody)]
         mocap = self.model.body_mocapid
+        # The bodies that markers move, by name.
         self.moving: dict[str, int] = {n: k for k, n in enumerate(names) if mocap[k] >= 0}
-        """The bodies that markers move, by name."""
         owner = np.array(names)[self.model.geom_bodyid]
         self._geoms = {GOAL: np.flatnonzero(np.char.startswith(owner, GOAL))}
         self._geoms |= {name: np.flatnonzero(owner == name) for name in self.moving}
@@ -207,6 +203,6 @@ class ArmKinematics:
             inside = np.clip(start, limits[0] + 1e-6 * span, limits[1] - 1e-6 * span)
             far = lambda q: self.tip(q) - target
             found.append(least_squares(far, inside, self.jacobian, limits, xtol=1e-6))
-            if found[-1].cost < 0.5 * _CLOSE**2:
+            if found[-1].cost < 0.5 * 0.01**2:  # from 0.01 m on the tip is at its target
                 break
         return np.clip(min(found, key=lambda result: result.cost).x, *limits)
