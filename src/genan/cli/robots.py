@@ -25,12 +25,12 @@ class Robots:
     """An installed robot's name, or the path of a robot.toml; left out: list the installed ones."""
 
     def run(self) -> None:
-        for name in robot_names() if self.robot is None else ():
-            try:
-                print(f"{name:<12}{Robot.load(name).description}")
-            except RobotError as error:  # of another package, which must not hide the others
-                print(f"{name:<12}{error}")
         if self.robot is None:
+            for name in robot_names():
+                try:
+                    print(f"{name:<12}{Robot.load(name).description}")
+                except RobotError as error:  # of another package, which must not hide the others
+                    print(f"{name:<12}{error}")
             return
         robot = Robot.load(self.robot)
         say(f"{robot.name}: {robot.description}", "bold")
