@@ -59,7 +59,7 @@ class Flight:
     reason: Int[np.ndarray, " ticks"]  # ``StopReason.code`` at the tick that saw one, else 0.
 
     @staticmethod
-    def columns(ticks: Sequence[tuple[object, ...]], robot: Robot) -> dict[str, np.ndarray]:
+    def columns(ticks: Sequence[tuple[object, ...]], robot: Robot) -> dict[str, Any]:
         """The arrays of ``ticks``, which have an entry for each of ``COLUMNS``."""
         sizes = {"q": (robot.nq,), "u": (robot.nu,)}
         kinds = [(name, _TYPES.get(name, float), sizes.get(name, ())) for name in COLUMNS]

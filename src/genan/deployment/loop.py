@@ -183,29 +183,25 @@ class _Flying:
     def ended(self) -> Flight:
         """All of it."""
         names = [getattr(c, "name", type(c).__name__) for c in self._controllers]
-        return Flight(
-            robot=self._robot,
-            stop=self.stop,
-            phases=(*names, TO_REST),
-            dry=self._loop.dry,
-            change=self._loop.safety.change,
-            u_start=self._robot.u_rest,
-            missed=self._pacer.missed,
-            **Flight.columns(self._ticks, self._robot),
-        )
+        robot, stop, phases, loop = self._robot, self.stop, (*names, TO_REST), self._loop
+        about = loop.dry, loop.safety.change, robot.u_rest, self._pacer.missed
+        return Flight(robot, stop, phases, *about, **Flight.columns(self._ticks, robot))
 
     def _tick(self) -> bool:
         """One period; false when there is nothing left to do."""
         now, lateness = self._pacer.wait()
-        begun = time.perf_counter()
-        flying = self._ramp is None
+        begun, flying = time.perf_counter(), self._ramp is None
         reading, stop = None, None
         try:
             reading = self._interface.read()
         except Exception as error:
             stop = Stop(StopReason.LOST, _words(error))
         if flying:
-            stop = stop or self._asked_to_stop(now) or self._guard.check_pace(lateness)
+            if stop is None and self._loop.stopping():
+                stop = Stop(StopReason.OPERATOR)
+            elif stop is None and now >= self._loop.max_seconds:
+                stop = Stop(StopReason.TIME, f"{self._loop.max_seconds:g} s")
+            stop = stop or self._guard.check_pace(lateness)
             if stop is None:
                 assert reading is not None
                 stop = self._guard.check_reading(reading, self._u, now) or self._ask(reading)
@@ -217,16 +213,9 @@ class _Flying:
         reason = self.stop.reason.code if flying and self._ramp is not None else 0
         read, q = (math.nan, self._no_q) if reading is None else (reading.time, reading.q)
         q = np.array(q, float) if np.shape(q) == self._no_q.shape else self._no_q
-        work = time.perf_counter() - begun
-        columns = read, now, lateness, work, q, self._sent, delivered, self._turn, reason
-        self._ticks.append(columns)
+        sent = self._sent, delivered, self._turn, reason
+        self._ticks.append((read, now, lateness, time.perf_counter() - begun, q, *sent))
         return self._ramp is None or not self._ramp.done()
-
-    def _asked_to_stop(self, seconds: float) -> Stop | None:
-        if self._loop.stopping():
-            return Stop(StopReason.OPERATOR)
-        late = seconds >= self._loop.max_seconds
-        return Stop(StopReason.TIME, f"{self._loop.max_seconds:g} s") if late else None
 
     def _ask(self, reading: Reading) -> Stop | None:
         """Show it to all, and ask the one whose turn it is; FINISHED when all had theirs."""

@@ -35,9 +35,8 @@ class RobotPackage:
     interfaces: Mapping[str, str] = field(default_factory=dict)
     """``RobotInterface`` classes that reach such a robot, by name, unique over all packages."""
     server: str | None = None
-    """Callable ``(make, *, host, port, watchdog, ramp, log)`` that gives an object with ``address``
-    (host and port) and ``serve(stop)``, which serves the virtual robot that ``make()`` gives until
-    ``stop()`` is true, then brings it to rest and closes."""
+    """Callable ``(make, *, host, port, watchdog, ramp, log)``: an object with ``address`` (host,
+    port) and ``serve(stop)``, which serves what ``make()`` gives until ``stop()``, then rests."""
     client: str | None = None
     """Which of ``interfaces`` reaches that server; it is given ``host`` and ``port``."""
     benches: Mapping[str, str] = field(default_factory=dict)

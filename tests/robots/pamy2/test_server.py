@@ -170,13 +170,13 @@ def test_answers_say_where_the_joints_are_and_what_was_commanded() -> None:
             data = client.recv(2048)
         bench._listening.close()
     state, record = unpack_state(data), np.frombuffer(data, FROM_ROBOT)[0]
-    np.testing.assert_allclose(LAB.q_from_wire(state.angle), bench.plant.q, atol=1e-6)
+    q, moved = LAB.from_wire(state.angle, state.speed)
+    np.testing.assert_allclose(q, bench.plant.q, atol=1e-6)
     assert (state.telegram, state.time) == (8, 8 * 2000)
     assert (
         int(record["task"]) == int(record["set_point"]) == 8
         and record["control"] == record["not_close"] == 1
     )
-    moved = LAB.speed_from_wire(state.speed)
     assert (np.sign(moved) == np.sign([1, -1, 1, -1])).all()  # more u, more q
     asked = record["set_points"]["p_ago"], record["set_points"]["p_antago"]
     np.testing.assert_allclose(

@@ -415,7 +415,7 @@ def test_the_same_readings_give_the_same_commands_over_udp_as_in_process() -> No
     rng = np.random.default_rng(3)
     q = Robot.load("pamy2").q_rest + np.cumsum(rng.normal(0.0, 1e-3, (800, 4)), axis=0)
     wired = np.array(
-        [LAB.q_from_wire(LAB.angle_to_wire(one).astype(np.float32).astype(float)) for one in q]
+        [LAB.from_wire(*np.float32(LAB.to_wire(one, one)).astype(float))[0] for one in q]
     )
     assert 0.0 < np.abs(wired - q).max() < np.radians(1e-5)
     local = Replayed(wired)

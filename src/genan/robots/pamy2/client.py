@@ -164,7 +164,7 @@ class Pamy2Udp(Pamy2Client):
         if verdict == "restarted":
             self.statistics["robot started again"] += 1
         self._last_heard = now
-        q, speed = self.wiring.q_from_wire(state.angle), self.wiring.speed_from_wire(state.speed)
+        q, speed = self.wiring.from_wire(state.angle, state.speed)
         extra = {"pressure": state.pressure, "speed": speed}
         self._reading = Reading(self._robot_us / 1e6, q, extra)
         return "accepted"

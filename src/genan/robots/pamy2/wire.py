@@ -180,22 +180,14 @@ class Wiring:
     #: From the order of the wire to that of the muscles: pairs change places again.
     pressure_from_wire = pressure_to_wire
 
-    def q_from_wire(self, angle: Joints) -> Joints:
-        """Joint positions [rad], within half a turn of zero, of angles on the wire [deg]."""
+    def from_wire(self, angle: Joints, speed: Joints) -> tuple[Joints, Joints]:
+        """Joint positions [rad], within half a turn of zero, and velocities [rad/s]."""
         turned = angle + self.zero
-        return self._radians * (turned - 360.0 * np.rint(turned / 360.0))
+        return self._radians * (turned - 360.0 * np.rint(turned / 360.0)), self._radians * speed
 
-    def angle_to_wire(self, q: Joints) -> Joints:
-        """Angles on the wire [deg] of joint positions [rad]."""
-        return self.speed_to_wire(q) - self.zero
-
-    def speed_from_wire(self, speed: Joints) -> Joints:
-        """Joint velocities [rad/s] of speeds on the wire [deg/s]."""
-        return self._radians * speed
-
-    def speed_to_wire(self, qd: Joints) -> Joints:
-        """Speeds on the wire [deg/s] of joint velocities [rad/s]."""
-        return np.degrees(qd) * self.sense
+    def to_wire(self, q: Joints, qd: Joints) -> tuple[Joints, Joints]:
+        """Angles [deg] and speeds [deg/s] on the wire."""
+        return np.degrees(q) * self.sense - self.zero, np.degrees(qd) * self.sense
 
     @cached_property
     def _radians(self) -> Joints:
@@ -249,11 +241,10 @@ class TelegramWriter:
         message["telegram"], message["t_sent"] = self._sent & WORD, _microseconds(now)
         now_us = _microseconds(self._ticks * self._dt)
         message["t_sensors"] = message["t_actuators"] = message["t_set_points"] = now_us
-        q, before = self._past[-1], self._past[0]
-        joints["angle"] = angle = self._wiring.angle_to_wire(q)
+        q, seconds = self._past[-1], max(1, len(self._past) - 1) * self._dt
+        angle, speed = self._wiring.to_wire(q, (q - self._past[0]) / seconds)
+        joints["angle"], joints["speed"] = angle, speed
         joints["encoder"] = np.rint(angle / ENCODER_COUNT)
-        seconds = max(1, len(self._past) - 1) * self._dt
-        joints["speed"] = self._wiring.speed_to_wire((q - before) / seconds)
         crossed = self._wiring.pressure_to_wire(commanded)
         for part, pressure in ((joints, measured), (points, crossed)):
             part["p_ago"], part["p_antago"] = pressure[0::2], pressure[1::2]

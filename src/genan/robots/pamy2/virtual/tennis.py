@@ -35,6 +35,7 @@ from genan.robots.pamy2.virtual.tracking import Cameras, Point
 
 Triple = tuple[float, float, float]
 Offsets = Float[np.ndarray, "4 3"]  # Joint origins, each in the frame of the link before [m].
+STEP = 0.0005  # Longest step of the flight [s].
 
 # Vectors as triples of plain floats: for a single ball quicker than arrays of three.
 _STILL, _UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
@@ -49,9 +50,6 @@ _tilted = lambda a, b, c, by: _unit(_plus(a, _ahead(_scaled(by[0], b), by[1], c)
 
 def _cross(a: Triple, b: Triple) -> Triple:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-STEP = 0.0005  # Longest step of the flight [s].
 
 
 class BallState(NamedTuple):
