@@ -141,10 +141,13 @@ class Guard:
         if reading.time == self._time:
             stale = passed > self._settings.stale
             return Stop(StopReason.STALE, f"for {1e3 * passed:.0f} ms") if stale else None
-        stop = self._check_clock(reading.time, passed) or self._check_motion(reading)
-        stop = stop or self._check_moving(q, u, now)
+        step = passed if self._time is None else reading.time - self._time
         self._time, self._fresh_at = reading.time, now
-        return stop
+        if step < -ROUNDING * self._robot.dt:
+            return Stop(StopReason.CLOCK, f"back by {-step:.3g} s")
+        if step - passed > self._settings.leap:
+            return Stop(StopReason.CLOCK, f"ahead by {step:.3g} s, while {passed:.3g} s passed")
+        return self._check_motion(reading) or self._check_moving(q, u, now)
 
     def check_change(self, change: Controls) -> Stop | None:
         """Look at the change of the controls in one period that a controller asks for."""
@@ -165,16 +168,6 @@ class Guard:
         most = self._settings.change
         wanted = np.add(u, np.minimum(np.maximum(change, -most), most))
         return np.minimum(np.maximum(wanted, self._u_lower), self._u_upper)
-
-    def _check_clock(self, time: float, passed: float) -> Stop | None:
-        if self._time is None:
-            return None
-        step = time - self._time
-        if step < -ROUNDING * self._robot.dt:
-            return Stop(StopReason.CLOCK, f"back by {-step:.3g} s")
-        if step - passed > self._settings.leap:
-            return Stop(StopReason.CLOCK, f"ahead by {step:.3g} s, while {passed:.3g} s passed")
-        return None
 
     def _check_motion(self, reading: Reading) -> Stop | None:
         q, qd, settings = reading.q, self._velocity.qd, self._settings

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from genan.errors import SettingError
-from genan.robots.pamy2.virtual.tracking import CAMERAS, VICON, Cameras, Sighting, Tracker, Vicon
+from genan.robots.pamy2.virtual.tracking import Cameras, Sighting, Tracker, Vicon
 
 #: Nothing but exposure and delay.
 CLEAN = dataclasses.replace(
-    CAMERAS,
+    Cameras.model,
     noise=0.0,
     registration=0.0,
     outlier_rate=0.0,
@@ -55,7 +55,7 @@ def test_a_measurement_is_handed_out_once_and_not_before_it_arrives():
     ("tracker", "rate", "delay"), [(Vicon, 300.0, 0.00685), (Cameras, 179.0, 0.005)]
 )
 def test_rates_and_delays(tracker, rate, delay):
-    model = dataclasses.replace(VICON if tracker is Vicon else CAMERAS, gap_rate=0.0)
+    model = dataclasses.replace(tracker.model, gap_rate=0.0)
     seen = tracker(seed=1, model=model)
     late = []
     for k in range(2001):

@@ -1,5 +1,4 @@
-"""What trackers say of the ball: a Vicon system for the cup's ball, four cameras for the
-table-tennis ball.
+"""What trackers say of the ball: Vicon of the cup's, four cameras of the table-tennis ball.
 
 A tracker is fed the true position at each tick (``see``), exposes at its own rate between the
 ticks, and hands a measurement out only once it has arrived (``measurements``). The same seed and
@@ -38,36 +37,6 @@ class TrackerModel:
     hidden_gap_time: float = 0.02  # [s]
 
 
-#: Markers on the ball of the cup. Rate and delay: the lab's recorded frames.
-VICON = TrackerModel(
-    rate=300.0,  # [R]
-    delay=0.00685,  # [R]
-    delay_jitter=0.0002,  # [A]
-    noise=0.0004,  # [A]
-    reflection_rate=0.7,  # [A]
-    reflection_time=0.02,  # [A]
-    reflection_size=0.003,  # up to 5 mm and more [A]
-    gap_rate=0.3,  # [A]
-    gap_time=0.015,  # [A]
-    hidden_gap_rate=10.0,  # the cup's wall stands between the ball and most of the cameras [A]
-    hidden_gap_time=0.05,  # [A]
-)
-
-#: Four colour cameras over the table. Rate and noise: recorded balls.
-CAMERAS = TrackerModel(
-    rate=179.0,  # [D]
-    delay=0.005,  # [A]
-    delay_jitter=0.0007,  # [A]
-    noise=0.0015,  # 1.1 to 2 mm [D]
-    # The lab finds 10 to 30 mm between cameras and Vicon [R], and corrects for what it finds [A].
-    registration=0.005,
-    outlier_rate=0.002,  # [A]
-    outlier_size=0.5,  # [A]
-    gap_rate=0.4,  # [A]
-    gap_time=0.02,  # [A]
-)
-
-
 class Tracker:
     """Sees one ball, with the errors of its seed. ``Vicon`` and ``Cameras`` have models."""
 
@@ -82,9 +51,8 @@ class Tracker:
     def reset(self, trial: int = 0) -> None:
         """Forget the ball; ``trial`` says which of the seed's sequences of errors comes now."""
         self._chance = np.random.default_rng([self.seed, 0x7AC, trial])
-        self._next: float | None = None
         self._last: tuple[float, Point] | None = None
-        self._blind_until = self._reflected_until = -np.inf
+        self._next = self._blind_until = self._reflected_until = -np.inf
         self._reflection = np.zeros(3)
         self._arriving: deque[tuple[float, Sighting]] = deque()
 
@@ -96,7 +64,7 @@ class Tracker:
         here = np.asarray(position, float)
         if not (np.isfinite(time) and np.isfinite(here).all()):
             raise SettingError(f"A ball is somewhere at a time; got {here.tolist()} m at {time} s.")
-        if self._last is None or self._next is None:
+        if self._last is None:
             self._next = time + self._chance.random() / self.model.rate
         else:
             before, there = self._last
@@ -140,12 +108,37 @@ class Tracker:
 
 
 class Vicon(Tracker):
-    """300 Hz, 6.9 ms late, below a millimetre but for reflections, at times blind."""
+    """Of markers on the cup's ball: 300 Hz, 6.9 ms late, below a millimetre but for reflections, at
+    times blind. Rate and delay: the lab's recorded frames."""
 
-    model = VICON
+    model = TrackerModel(
+        rate=300.0,  # [R]
+        delay=0.00685,  # [R]
+        delay_jitter=0.0002,  # [A]
+        noise=0.0004,  # [A]
+        reflection_rate=0.7,  # [A]
+        reflection_time=0.02,  # [A]
+        reflection_size=0.003,  # up to 5 mm and more [A]
+        gap_rate=0.3,  # [A]
+        gap_time=0.015,  # [A]
+        hidden_gap_rate=10.0,  # the cup's wall stands between the ball and most of the cameras [A]
+        hidden_gap_time=0.05,  # [A]
+    )
 
 
 class Cameras(Tracker):
-    """179 Hz, 5 ms late, 1.5 mm of noise, at times something else or nothing."""
+    """Four colour cameras over the table: 179 Hz, 5 ms late, 1.5 mm of noise, at times something
+    else or nothing. Rate and noise: recorded balls."""
 
-    model = CAMERAS
+    model = TrackerModel(
+        rate=179.0,  # [D]
+        delay=0.005,  # [A]
+        delay_jitter=0.0007,  # [A]
+        noise=0.0015,  # 1.1 to 2 mm [D]
+        # The lab finds 10 to 30 mm between cameras and Vicon [R], and corrects for that [A].
+        registration=0.005,
+        outlier_rate=0.002,  # [A]
+        outlier_size=0.5,  # [A]
+        gap_rate=0.4,  # [A]
+        gap_time=0.02,  # [A]
+    )
