@@ -105,7 +105,7 @@ def fit(
             raise SettingError(f"--from and --out are the same folder, {out}; give another --out.")
         if not overwrite:
             clear(Path(out), overwrite=False)
-    loaded = robot if isinstance(robot, Robot) else Robot.load(robot)
+    loaded = Robot.load(robot)
     heads: list[Any] = [data] if isinstance(data, Trajectories | Path | str) else list(data)
     heads = [one if isinstance(one, Trajectories) else summary(one) for one in heads]
     samples = sum(len(one.q) if isinstance(one, Trajectories) else one.samples for one in heads)
@@ -409,7 +409,7 @@ def choose_model(
         if overwrite:
             shutil.rmtree(folder / CANDIDATES, ignore_errors=True)
     if not isinstance(data, SharedData):
-        data = SharedData.read(data, robot if isinstance(robot, Robot) else Robot.load(robot))
+        data = SharedData.read(data, Robot.load(robot))
     trajectories = data.trajectories
     shortest = int(np.median(trajectories.lengths)) - max(delays) - 3
     linear = linear_candidates(settings, longest=shortest, delays=delays)

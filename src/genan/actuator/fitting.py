@@ -94,7 +94,7 @@ class Fitting:
         ``reference`` is kept with the artifact.
         """
         check_sums()
-        self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
+        self.robot = Robot.load(robot)
         named = not isinstance(robot, Robot) and Path(robot).exists()
         self.robot_path = str(Path(str(robot)).resolve()) if named else None
         self.out = None if out is None else Path(out)

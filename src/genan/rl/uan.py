@@ -227,7 +227,7 @@ def fit_uan(
     policy's mean: usable wherever fitted actuators are."""
     check_sums()
     settings = settings or UanSettings()
-    robot = robot if isinstance(robot, Robot) else Robot.load(robot)
+    robot = Robot.load(robot)
     trajectories, paths = load_all(data)
     dataset, selection = prepare(trajectories, robot, settings)
     if paths:

@@ -255,7 +255,7 @@ def load_environment(
 ) -> TaskEnvironment:
     """``envs`` episodes driven by ``ensemble``; left out, the robot is the task's own."""
     refuse((envs < 1, f"At least one environment is needed, not {envs}."))
-    robot = robot if isinstance(robot, Robot) else Robot.load(robot or settings.robot)
+    robot = Robot.load(robot or settings.robot)
     ensemble.contract.check_robot(robot)
     if (other := ensemble.contract.robot) != robot.name:
         both = f"The actuators were recorded on {other!r} and drive {robot.name!r}"
