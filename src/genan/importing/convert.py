@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import pi
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import h5py
 import numpy as np
@@ -70,8 +70,7 @@ Sampled = tuple[Float[np.ndarray, " _"], slice | None]  # Times [s], and samples
 Faults = Counter[Literal["duplicated", "out of order", "not finite", "gap", "restart"]]
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(NamedTuple):
     """What an import made."""
 
     data: "ImportedFile"
@@ -403,7 +402,7 @@ class Resampler:
             period = median_period(time[np.isfinite(time)])
             if not cleaned:
                 found.stamps, found.period = None if unstamped else time, period
-                self._refuse_slow(period, where)
+                self._refuse_slow(period or 0.0, where)
             own = [k for k, column in enumerate(wanted) if column in stream.names]
             logged = stream.values.take([stream.names.index(wanted[k]) for k in own], axis=1)
             factor, shift = np.array([(channels[k].factor, channels[k].shift) for k in own]).T
@@ -418,9 +417,9 @@ class Resampler:
             raise DataError(f"{where} goes back in time, so its streams do not fit; use --without.")
         return cleaned
 
-    def _refuse_slow(self, period: float | None, where: str) -> None:
+    def _refuse_slow(self, period: float, where: str) -> None:
         dt = self.dt
-        if period is None or period <= (1.0 + SLOWEST) * dt:
+        if period <= (1.0 + SLOWEST) * dt:
             return
         for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
             if 0.3 * dt / 20 < period * factor < 3 * dt and period > 100 * dt:

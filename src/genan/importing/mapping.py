@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from genan.errors import DataError, SettingError, check_numbers, listing
 from genan.importing.source import Facts, LogSource, check_names
@@ -126,8 +126,7 @@ def _last(pattern: str, names: Sequence[str]) -> set[str]:
     return set(names[-count:])
 
 
-@dataclass(frozen=True)
-class MappedColumn:
+class MappedColumn(NamedTuple):
     """A joint or control in the robot's unit: ``factor`` * logged + ``shift``."""
 
     name: str
@@ -142,8 +141,7 @@ class MappedColumn:
         return how if shift or self.factor != 1.0 else self.column
 
 
-@dataclass(frozen=True)
-class ColumnMapping:
+class ColumnMapping(NamedTuple):
     """The columns of a log as the joints and controls of a robot."""
 
     joints: tuple[MappedColumn, ...]

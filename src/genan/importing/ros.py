@@ -313,17 +313,14 @@ class MessageLayout:
     def column(self, data: UInt8[np.ndarray, "m length"], path: str) -> np.ndarray | None:
         """The number at ``path`` (``position[elbow]``, ``data[3]``, ``twist.linear.x``) of
         messages of this layout [m]; None: it is not there."""
-        stem, _, key = path.removesuffix("]").rpartition("[")
         place, index = self.fields.get(path), 0
-        if place is None and (place := self.fields.get(stem)):
-            named = place.labels.index(key) if key in place.labels else None
-            index = (
-                int(key) if named is None and key.isdecimal() else -1 if named is None else named
-            )
+        if place is None or place.count is not None:  # no number by itself, but an entry of a row
+            stem, _, key = path.removesuffix("]").rpartition("[")
+            place = self.fields.get(stem, MessageField(0, "", 0, ()))
+            numbers = {label: k for k, label in enumerate(place.labels)}
+            index = numbers.get(key, int(key) if key.isdecimal() else -1)
             if not 0 <= index < (place.count or 0):
                 return None
-        elif place is None or place.count is not None:
-            return None
         size = int(place.dtype[-1])
         first = place.offset + index * size
         return np.ascontiguousarray(data[:, first : first + size]).view(place.dtype)[:, 0]
@@ -388,9 +385,8 @@ class MessageLayout:
 
     def _length(self) -> int:
         """A length of a sequence or text."""
-        return int(
-            np.frombuffer(self._data, f"{self._order}u4", 1, self._take(4, 4, fixed=True))[0]
-        )
+        place = self._take(4, 4, fixed=True)
+        return int(np.frombuffer(self._data, f"{self._order}u4", 1, place)[0])
 
     def _take(self, size: int, multiple: int = 1, *, fixed: bool = False) -> int:
         """Go over ``size`` bytes, in CDR from a ``multiple`` of bytes on; returns their place.
@@ -409,21 +405,18 @@ def is_rosbag(path: Path) -> bool:
     return bool(_bags_at(path))
 
 
-def _bags_at(path: Path) -> list[Path]:
+def _bags_at(path: Path, look_inside: bool = True) -> list[Path]:
     """The bag at ``path``, or the bags in that folder."""
-
-    def is_bag(path: Path) -> bool:
-        if path.is_dir():
-            return (path / "metadata.yaml").is_file()
-        if path.suffix not in _MAGIC or not path.is_file():
-            return False
-        with path.open("rb") as file:
-            head = file.read(16)
-        return not head or head.startswith(_MAGIC[path.suffix])
-
-    if is_bag(path) or not path.is_dir():
-        return [path] if is_bag(path) else []
-    return sorted(filter(is_bag, path.iterdir()), key=lambda bag: natural_order(bag.name))
+    if (path / "metadata.yaml").is_file():
+        return [path]
+    if path.is_dir():
+        inside = sorted(path.iterdir(), key=lambda bag: natural_order(bag.name))
+        return [bag for one in inside for bag in _bags_at(one, False)] if look_inside else []
+    if path.suffix not in _MAGIC or not path.is_file():
+        return []
+    with path.open("rb") as file:
+        head = file.read(16)
+    return [path] if not head or head.startswith(_MAGIC[path.suffix]) else []
 
 
 def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:

@@ -204,8 +204,9 @@ def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
     try:
         if found.delimiter == " " or find_spec("pyarrow") is None:  # it knows one blank, not many
             own = [found.names.index(name) for name in types]
-            number, delimiter = partial(_number, decimal=found.decimal), found.delimiter.strip()
-            how: Any = {"encoding": "utf-8-sig", "quotechar": '"', "delimiter": delimiter or None}
+            number = partial(_number, decimal=found.decimal)
+            delimiter = None if found.delimiter == " " else found.delimiter
+            how: Any = {"encoding": "utf-8-sig", "quotechar": '"', "delimiter": delimiter}
             how |= {"skiprows": found.skip, "usecols": own, "converters": number, "ndmin": 2}
             return dict(zip(types, np.loadtxt(path, **how).T, strict=True))
         import pyarrow as pa

@@ -15,6 +15,7 @@ part in that; a fit to noisy positions would find the delay of its own errors.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -93,8 +94,7 @@ def find_lag(trajectories: Trajectories, *, longest: float = 0.25, quanta: Quant
     return Lag(steps=min(known, default=None), dt=trajectories.dt, joints=tuple(joints))
 
 
-@dataclass(frozen=True)
-class Structure:
+class Structure(NamedTuple):
     """How commands may act: how often they are integrated before they are a position."""
 
     degree: int  # 0: a command is a position; 1: a speed; 2: an acceleration; 3: through a lag.
