@@ -77,15 +77,12 @@ class Channels:
         if bounds.shape != (2, len(self.controls)):
             expected = f"[2, {len(self.controls)}], lowest then highest of each control"
             raise DataError(f"control_range must be {expected}, not {list(bounds.shape)}.")
-        pairs = zip(self.joints, checked["joint_units"], strict=True)
-        wrong = [f"Joint {n!r} is in {unit!r}" for n, unit in pairs if unit not in JOINT_UNITS]
-        spans = zip(self.controls, *bounds, strict=True)
-        empty = [f"{n!r} has the range {a:g} to {b:g}" for n, a, b in spans if not a < b]
-        refuse(
-            (wrong, f"{''.join(wrong[:1])}; convert it to one of 'rad', 'm'."),
-            (empty, f"Control {''.join(empty[:1])}: it is empty."),
-            error=DataError,
-        )
+        for name, unit in zip(self.joints, checked["joint_units"], strict=True):
+            if unit not in JOINT_UNITS:
+                raise DataError(f"Joint {name!r} is in {unit!r}; convert it to one of 'rad', 'm'.")
+        for name, low, high in zip(self.controls, *bounds, strict=True):
+            if not low < high:
+                raise DataError(f"Control {name!r} has the range {low:g} to {high:g}: it is empty.")
         bounds.flags.writeable = False
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -112,16 +109,17 @@ class Channels:
         """Refuse, by name, a robot with other joints, controls, units, or another rate."""
         of, theirs = f"robot {robot.name!r}", Channels.of_robot(robot)
         for kind in ("joint", "control"):
-            here, there = (
-                dict(zip(getattr(one, f"{kind}s"), getattr(one, f"{kind}_units"), strict=True))
-                for one in (self, theirs)
-            )
+            own = [(getattr(x, f"{kind}s"), getattr(x, f"{kind}_units")) for x in (self, theirs)]
+            here, there = (dict(zip(*both, strict=True)) for both in own)
             faults = [f"lacks the {kind} {name!r}" for name in there if name not in here]
             faults += [f"has the {kind} {n!r} in addition" for n in here if n not in there]
             if not faults and list(here) != list(there):
                 faults = [f"has the {kind}s in the order {listing(here)}"]
-            both = [(name, here[name], there[name]) for name in there if name in here]
-            faults = faults or [f"has {n!r} in {a!r}, not {b!r}" for n, a, b in both if a != b]
+            faults = faults or [
+                f"has {name!r} in {here[name]!r}, not {unit!r}"
+                for name, unit in there.items()
+                if here[name] != unit
+            ]
             if faults:
                 todo = f"{of} has the {kind}s {listing(there)}: rename, reorder or convert"
                 raise DataError(f"The recording {' and '.join(faults)}; {todo} its columns.")

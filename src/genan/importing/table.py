@@ -1,17 +1,16 @@
 """Tables: CSV and Parquet, a file or a folder with a file for each recording; LeRobot and o80.
 
-A column called ``time``, ``t``, ``timestamp`` or the like holds the time stamps; its unit is
-seconds unless its name ends with another (``stamp_ns``, ``time [ms]``). A column of lists in
-Parquet becomes several, ``q:0``, ``q:1``, ...
+A column called ``time``, ``t``, ``timestamp`` or the like holds the time stamps, in seconds unless
+its name ends with another unit (``stamp_ns``, ``time [ms]``). A column of lists in Parquet becomes
+several, ``q:0``, ``q:1``, ...
 
-o80 and o80_pam: the columns of ``o80_pam``'s data frames in Parquet or CSV. Time stamps are
-nanoseconds, positions rad, velocities rad/s, pressures the robot's integer counts. Samples before
-the encoders have found their reference are left out: their positions mean nothing.
+o80: the columns of ``o80_pam``'s data frames: time stamps in nanoseconds, positions in rad,
+pressures in the robot's integer counts. Samples before the encoders have found their reference are
+left out: their positions mean nothing.
 
-LeRobot data sets (v3.0, and v2.0 and v2.1, whose tables have the same columns), without LeRobot: a
-column is a number of a feature, ``observation.state[shoulder_pan.pos]`` by the names in
-``meta/info.json``, or ``observation.state:0``. An episode is a recording; its time is the column
-``timestamp``.
+LeRobot (v3.0, and v2.0 and v2.1, whose tables have the same columns): a column is a number of a
+feature, ``observation.state[shoulder_pan.pos]`` by the names in ``meta/info.json``, or
+``observation.state:0``. An episode is a recording; its time is the column ``timestamp``.
 """
 
 import csv
@@ -30,15 +29,7 @@ import numpy as np
 
 from genan.errors import DataError, listing, refuse
 from genan.importing.mapping import time_factor, time_unit_in_name
-from genan.importing.source import (
-    Facts,
-    LogSource,
-    RawRecording,
-    Stream,
-    check_names,
-    ends_with,
-    files_in,
-)
+from genan.importing.source import LogSource, RawRecording, Stream, check_names, ends_with, files_in
 
 #: Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN.
 Columns = dict[str, np.ndarray]
@@ -446,7 +437,7 @@ def _frames(
             yield int(episodes[a]), part, [columns[name][a:b] for name in names], done
 
 
-def _episodes(meta: Path) -> dict[int, tuple[int, Facts]]:
+def _episodes(meta: Path) -> dict[int, tuple[int, dict[str, Any]]]:
     """Frames and facts of each episode, as ``meta`` lists them; nothing where it does not."""
     rows: list[Mapping[str, Any]] = []
     for path in sorted((meta / "episodes").rglob("*.parquet")):
@@ -457,7 +448,7 @@ def _episodes(meta: Path) -> dict[int, tuple[int, Facts]]:
         if (meta / "episodes.jsonl").is_file():
             lines = (meta / "episodes.jsonl").read_text().splitlines()
             rows += [json.loads(line) for line in lines if line.strip()]
-        found: dict[int, tuple[int, Facts]] = {}
+        found: dict[int, tuple[int, dict[str, Any]]] = {}
         for row in rows:
             tasks = "; ".join(map(str, row.get("tasks") or ()))
             facts = {"episode": float(row["episode_index"])} | ({"task": tasks} if tasks else {})
