@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from genan.viewer.rendering import Renderer
-from genan.viewer.stage import Stage
+from genan.viewer.rendering import Renderer, Stage
 
 
 class Nothing(Renderer):

@@ -13,7 +13,10 @@ from genan.robot import Robot
     [
         (("--robot", "pamy3"), "There is no 'pamy3' to serve; there are: 'virtual-pamy2'."),
         (("--seed", -1), "A seed must not be negative, got -1."),
-        (("--port", 99999), "Port 99999 of 127.0.0.1 cannot be had (bind(): port must be 0-65535.)"),
+        (
+            ("--port", 99999),
+            "Port 99999 of 127.0.0.1 cannot be had (bind(): port must be 0-65535.)",
+        ),
         (("--watchdog", 0), "The setting watchdog must be a positive number, not 0."),
         (("--host", "no.such.host.invalid"), "Port 4700 of no.such.host.invalid cannot be had"),
     ],

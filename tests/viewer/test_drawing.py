@@ -10,7 +10,7 @@ pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[v
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
 from genan.viewer.page import LOOKS, ArmNodes, MarkerNodes, shapes
-from genan.viewer.stage import ArmKinematics, Stage
+from genan.viewer.rendering import ArmKinematics, Stage
 
 LIMITS = np.deg2rad([-50.0, 20.0, -50.0, -50.0]), np.deg2rad([50.0, 60.0, 50.0, 50.0])
 MIDDLE = 0.5 * (LIMITS[0] + LIMITS[1])

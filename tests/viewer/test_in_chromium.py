@@ -20,7 +20,7 @@ from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.viewer.live import LivePage, LiveProcess, LiveSettings
 from genan.viewer.page import GhostActuators, serving, show
-from genan.viewer.stage import ArmKinematics
+from genan.viewer.rendering import ArmKinematics
 
 #: What viser's own page says to the console of a browser without graphics.
 KNOWN = ("THREE.Clock", "GL Driver Message", "GPU stall")

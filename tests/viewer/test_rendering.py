@@ -19,7 +19,7 @@ from genan.tasks.reacher import Reacher
 from genan.tasks.registry import task_entry, task_settings
 from genan.tasks.task import Episodes
 from genan.viewer import rendering
-from genan.viewer.stage import Snapshot, Stage
+from genan.viewer.rendering import Snapshot, Stage
 
 SIZE = (64, 36)
 STEPS = 20

@@ -16,8 +16,15 @@ from genan.tasks.reacher import Reacher
 from genan.tasks.registry import task_entry, task_settings
 from genan.tasks.table_tennis import RallyScene, TableTennis
 from genan.tasks.task import Task
-from genan.viewer.rendering import FlatRenderer, GLRenderer, Renderer, load_renderer
-from genan.viewer.stage import Snapshot, Stage, snapshots
+from genan.viewer.rendering import (
+    FlatRenderer,
+    GLRenderer,
+    Renderer,
+    Snapshot,
+    Stage,
+    load_renderer,
+    snapshots,
+)
 
 Q = np.array([0.4, -0.3, 1.0, 0.5])
 BALL = np.array([0.5, 0.1, 0.3])

@@ -178,7 +178,6 @@ class Play:
         import jax
 
         from genan.tasks.task import load_environment, random_agent, record_episodes, zero_agent
-        from genan.viewer.stage import Stage
 
         if self.agent == "policy":
             policy = genan.Policy.load(self.policy or bundled_policy(self.task))
@@ -205,7 +204,7 @@ class Play:
             key = jax.random.key(self.seed)
             played = jax.device_get(record_episodes(environment, agent, key=key))
         self._print(played, environment.weights)
-        stage = Stage(robot, entry)
+        stage = rendering.Stage(robot, entry)
         if self.window:
             rendering.play_in_window(environment, played, stage)
             return
@@ -215,7 +214,7 @@ class Play:
             clip = rendering.episode_clip(environment, played, k, caption=caption, result=result)
             clips.append(clip)
         with closing(rendering.load_renderer(stage)) as renderer, Bars() as bars:
-            if not renderer.rendered:
+            if isinstance(renderer, rendering.FlatRenderer):
                 say("OpenGL does not work here, so the pictures are flat drawings.")
 
             def pictures() -> Iterator[Any]:
@@ -424,10 +423,9 @@ class Transfer(PolicyOnRobot):
             return
         from genan.evaluation.transfer import robot_folder
         from genan.viewer import rendering
-        from genan.viewer.stage import Stage
 
         robot, entry = Robot.load(found.about["contract"]["robot"]), task_entry(self.task)
-        with closing(rendering.load_renderer(Stage(robot, entry))) as renderer:
+        with closing(rendering.load_renderer(rendering.Stage(robot, entry))) as renderer:
             for trial in wanted:
                 folder = robot_folder(out, trial.robot_seed)
                 path = rendering.film_path(folder / f"trial-{trial.number:04d}.mp4")

@@ -45,7 +45,7 @@ except ImportError:
     ) from None
 
 POOL = 256  # Robots that are settled before the first episode.
-VIEWER = ("rendering:load_renderer", "stage:Stage", "stage:snapshots")
+VIEWER = ("rendering:load_renderer", "rendering:Stage", "rendering:snapshots")
 """What of ``genan.viewer`` makes pictures, if they are wanted; training itself needs none of it."""
 
 Info = dict[str, Any]

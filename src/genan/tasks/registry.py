@@ -162,7 +162,7 @@ class TaskEntry:
     attempt: str = "trial"  # What one trial is called where someone watches.
     scenery: Any = None
     """A function that adds what a picture shows next to the arm to a ``mujoco.MjSpec``, or where it
-    is as "module:function"; None: nothing. See ``genan.viewer.stage``."""
+    is as "module:function"; None: nothing. See ``genan.viewer.rendering``."""
     base: tuple[float, float, float] | None = None
     """The robot's base in the task's frame, whose floor is z = 0 [m]; None: that frame is its."""
     film_after: float = 0.0  # A film of a trial goes on this long after the policy's turn [s].

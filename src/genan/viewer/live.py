@@ -31,7 +31,7 @@ from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.tasks.registry import task_entry
 from genan.viewer.page import PAST, ArmNodes, GhostActuators, GhostMotion, ViewerPage, serving, show
-from genan.viewer.stage import ArmKinematics, Joints, Limits, Point, Stage
+from genan.viewer.rendering import ArmKinematics, Joints, Limits, Point, Stage
 from genan.words import reading_unit
 
 REPORT = 16  # Ticks from one report to the next: 31 a second at 500 Hz.

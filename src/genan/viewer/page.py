@@ -27,8 +27,7 @@ from genan.jax_setup import use_cache
 from genan.plotting import COLOURS, GREY
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
-from genan.viewer.rendering import Trails, geom_mesh
-from genan.viewer.stage import ArmKinematics, Joints, Snapshot, Stage
+from genan.viewer.rendering import ArmKinematics, Joints, Snapshot, Stage, Trails, geom_mesh
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from genan.errors import ActuatorError, GenanError, refuse
 from genan.robot import Robot, robot_names
 from genan.robot.package import VIRTUAL, bundled_actuators
 from genan.viewer.page import PAST, GhostActuators, GhostMotion, ViewerPage, serving, show
-from genan.viewer.stage import Stage
+from genan.viewer.rendering import Stage
 
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0}
 MOMENT = 0.03  # Time between the moments of the cloud [s].
