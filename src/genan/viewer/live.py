@@ -403,7 +403,7 @@ class LivePage(ViewerPage):
         super().__init__(server, stage, actuators, words, goal=goals is not None)
         self._process, self._status = process, "**Robot:** starting …"
         self._kept: deque[tuple[Any, ...]] = deque(maxlen=SHOWN)
-        self._time, self._age_still, self._now = 0.0, math.inf, True
+        self._time, self._age_still, self._now = 0.0, -math.inf, True
         self.ghosts_ready = False  # Whether the simulated arms run along with the robot.
         self.q: Joints = robot.q_rest  # Where the robot was when it last reported [rad or m].
         self.reports = 0  # How many came from the robot so far.
@@ -452,11 +452,10 @@ class LivePage(ViewerPage):
             else:
                 self._take(report)
         # The robot is restarted once the slider of its age lies still.
-        if math.isfinite(self._age_still):
-            self._age_still += seconds
-            if self._age_still > STILL:
-                self._age_still = math.inf
-                self._process.send(LiveOrder(hours=float(self._age.value)))
+        self._age_still += seconds
+        if self._age_still > STILL:
+            self._age_still = -math.inf
+            self._process.send(LiveOrder(hours=float(self._age.value)))
 
     def _draw(self, *, with_curves: bool) -> None:
         self._arm.place(self.q)
