@@ -14,8 +14,7 @@ import time
 from machine import machine
 
 import genan  # noqa: F401  (before JAX)
-from genan.evaluation.transfer import transfer
-from genan.evaluation.trials import load_policy, open_trials
+from genan.evaluation.transfer import load_policy, open_trials, transfer
 from genan.jax_setup import use_cache
 from genan.robot.package import bundled_policy
 from genan.tasks.registry import task_names

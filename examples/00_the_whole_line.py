@@ -14,8 +14,7 @@ import tyro
 import genan
 from genan.data import Channels
 from genan.deployment.collection import Plan, collect
-from genan.evaluation.transfer import transfer
-from genan.evaluation.trials import load_policy, open_trials
+from genan.evaluation.transfer import load_policy, open_trials, transfer
 from genan.robot.package import open_virtual
 
 

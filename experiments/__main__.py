@@ -158,9 +158,9 @@ class Experiments:
 
     def _search(self, session: "Session", what: str, size: "Size") -> int:
         from experiments.search import search
-        from genan.evaluation.study_result import SearchResult, search_filename
+        from genan.evaluation.study_result import SearchResult
 
-        path = self.out / search_filename(what, self.size)
+        path = self.out / SearchResult.file.format(what=what, size=self.size)
         known = path.exists() and not self.retry_failed
         with JobBars(session.executor.words) as bars:
             result = search(

@@ -200,8 +200,8 @@ def _evaluate(job: RunningJob) -> dict[str, Any]:
     from genan.data import load
     from genan.dynamics import load_dynamics
     from genan.evaluation.accuracy import judge_ensemble, plan
+    from genan.evaluation.actuators import errors_as_json
     from genan.evaluation.held_control import find_starts, judge_held_control
-    from genan.evaluation.record import errors_as_json
     from genan.robot import Robot
 
     made = dict(job.settings)
@@ -258,8 +258,7 @@ def _train(job: RunningJob) -> dict[str, Any]:
 
 
 def _transfer(job: RunningJob) -> dict[str, Any]:
-    from genan.evaluation.transfer import TransferResult, transfer
-    from genan.evaluation.trials import load_policy, open_trials
+    from genan.evaluation.transfer import TransferResult, load_policy, open_trials, transfer
 
     made = dict(job.settings)
     policy = load_policy(job.needs["policy"], made["task"])

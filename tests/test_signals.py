@@ -37,7 +37,7 @@ def test_each_trajectory_can_have_its_own_interval() -> None:
     assert np.corrcoef(1.0 / np.array(intervals), quick)[0, 1] > 0.7, (
         "shorter intervals, faster controls"
     )
-    with pytest.raises(SettingError, match="shortest must be positive, got 0"):
+    with pytest.raises(SettingError, match="shortest must be a positive number, not 0"):
         draw(Spline(shortest=0.0))
 
 
@@ -71,7 +71,7 @@ def test_chirp_sweeps_from_start_to_end() -> None:
 @pytest.mark.parametrize(
     ("signal", "duration", "words"),
     [
-        (Spline(interval=0.0), 2.0, "interval must be positive, got 0"),
+        (Spline(interval=0.0), 2.0, "interval must be a positive number, not 0"),
         (Multisine(highest=400.0), 2.0, "highest < half the rate .250 Hz."),
         (Chirp(start=3.0, end=2.0), 2.0, "start < end"),
         (Spline(), 0.002, "at least 3 samples, but 0.002 s at 0.002 s per sample is 1"),

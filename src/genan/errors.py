@@ -1,8 +1,5 @@
-"""What genan says when it cannot go on.
-
-Every message is one sentence that says what was expected, what came, and what to do. The command
-line prints it without a traceback and exits with code 2.
-"""
+"""What genan says when it cannot go on: one sentence that says what was expected, what came, and
+what to do. The command line prints it without a traceback and exits with code 2."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -54,9 +51,7 @@ _BOUNDS: dict[str, Callable[[float], bool]] = {
 
 def check_numbers(settings: Any, rules: Mapping[str, str]) -> None:
     """Refuse, by name, fields of ``settings`` that are out of range; None is left out, and passes.
-
-    ``rules``: field names with spaces between, by what they must be, as "be at least 1".
-    """
+    ``rules``: field names with spaces between, by what they must be, as "be at least 1"."""
     for must, names in rules.items():
         for name in names.split():
             value = getattr(settings, name)

@@ -27,6 +27,7 @@ from genan.errors import GenanError, SettingError, listing
 
 Tree = TypeVar("Tree")
 Json = dict[str, Any]
+Arrays = Mapping[str, np.ndarray]
 Place = Path | str  # Of a file or folder.
 Check = Callable[[Path], None]  # Raises where the export at a path is not what it should be.
 
@@ -74,30 +75,18 @@ class ArtifactFormat:
     others: tuple[tuple[str, str], ...] = ()
     """Contract files of other formats that may be given by mistake, and what they belong to."""
 
-    def write(
-        self,
-        folder: Path | str,
-        arrays: Mapping[str, np.ndarray],
-        *,
-        contract: Json,
-        record: Json,
-        version: int | None = None,
-    ) -> Path:
-        """Write both files into ``folder``, replacing those there, the contract last.
-
-        ``version``: an older one than the newest, for content that old readers can read.
-        """
+    def write(self, folder: Place, arrays: Arrays, **entries: Any) -> Path:
+        """Write both files into ``folder``, replacing those there, the contract last; ``entries``
+        as of ``text``."""
         folder, weights = Path(folder), tensor_bytes(dict(arrays))
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / self.weights, weights)
-        text = self.text(weights, contract=contract, record=record, version=version)
-        write_atomically(folder / self.contract, text.encode())
+        write_atomically(folder / self.contract, self.text(weights, **entries).encode())
         return folder
 
-    def text(
-        self, weights: bytes, *, contract: Json, record: Json, version: int | None = None
-    ) -> str:
-        """The contract file that belongs to an array file with the bytes ``weights``."""
+    def text(self, weights: bytes, contract: Json, record: Json, version: int | None = None) -> str:
+        """The contract file that belongs to an array file with the bytes ``weights``; ``version``:
+        an older one than the newest, for content that old readers can read."""
         settings: Json = {
             "format": self.format,
             "version": self.version if version is None else version,
@@ -107,7 +96,7 @@ class ArtifactFormat:
         }
         return json.dumps({**settings, "seal": seal(settings)}, indent=1) + "\n"
 
-    def read(self, folder: Path | str) -> tuple[Json, dict[str, np.ndarray]]:
+    def read(self, folder: Place) -> tuple[Json, dict[str, np.ndarray]]:
         """What the contract file says, and the arrays; format, seal and checksum are checked."""
         settings, path = self.read_contract(Path(folder)), Path(folder) / self.weights
         if not path.exists():
@@ -115,15 +104,15 @@ class ArtifactFormat:
             raise self.error(f"There is no {path}; {both}.")
         weights = path.read_bytes()
         if hashlib.sha256(weights).hexdigest() != settings["weights_sha256"]:
-            raise self.error(
-                f"{path} does not belong to the {self.contract} next to it, or is damaged (its "
-                f"checksum differs); fetch both files again or {self.again}."
-            )
+            other = f"{self.contract} next to it, or is damaged (its checksum differs)"
+            raise self._bad(path, f"does not belong to the {other}")
         try:
             return settings, parse_tensors(weights)
         except SafetensorError as error:
-            unread = f"{path} cannot be read ({error}); fetch it again or {self.again}."
-            raise self.error(unread) from None
+            raise self._bad(path, f"cannot be read ({error})") from None
+
+    def _bad(self, path: Path, fault: str) -> GenanError:
+        return self.error(f"{path} {fault}; fetch it again or {self.again}.")
 
     def read_contract(self, folder: Path) -> Json:
         """Everything in the contract file, checked against its own seal."""
@@ -140,8 +129,7 @@ class ArtifactFormat:
             settings: Json = json.loads(path.read_bytes())
             sealed, kind, version = settings.pop("seal"), settings["format"], settings["version"]
         except (ValueError, KeyError, TypeError, AttributeError):
-            wrong = f"{path} is not a contract of genan, or is damaged"
-            raise self.error(f"{wrong}; fetch it again or {self.again}.") from None
+            raise self._bad(path, "is not a contract of genan, or is damaged") from None
         readable = range(self.version if self.oldest is None else self.oldest, self.version + 1)
         if kind != self.format or version not in readable:
             raise self.error(
@@ -149,18 +137,14 @@ class ArtifactFormat:
                 f"{self.format!r}, version {' and '.join(map(str, readable))}."
             )
         if sealed != seal(settings):
-            raise self.error(
-                f"{path} was changed after genan wrote it (its seal does not fit); take the "
-                f"original, or {self.again} with the settings you want."
-            )
+            changed = f"{path} was changed after genan wrote it (its seal does not fit)"
+            raise self.error(f"{changed}; take the original, or {self.again} as you want it.")
         missing = [key for key in ("contract", "record", "weights_sha256") if key not in settings]
         if missing:
-            raise self.error(f"{path} lacks {listing(missing)}; fetch it again or {self.again}.")
+            raise self._bad(path, f"lacks {listing(missing)}")
         return settings
 
-    def check_arrays(
-        self, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], *, where: str
-    ) -> None:
+    def check_arrays(self, arrays: Arrays, shapes: Mapping[str, Any], *, where: str) -> None:
         """Refuse arrays of a wrong shape, not of float32, or with numbers that are not finite."""
         for name, shape in shapes.items():
             array = arrays.get(name)
@@ -226,10 +210,9 @@ class OnnxGraph:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
 
-    def node(
-        self, operator: str, *inputs: str | np.ndarray, name: str | None = None, **attributes: Any
-    ) -> str:
-        """Add one operation on named values or constant arrays; returns its output's name."""
+    def node(self, operator: str, *inputs: str | np.ndarray, name: str = "", **more: Any) -> str:
+        """Add one operation on named values or constant arrays, with ``more`` attributes; returns
+        its output's name."""
         names, from_array = [], self._onnx.numpy_helper.from_array
         for value in inputs:
             if isinstance(value, np.ndarray):
@@ -237,7 +220,7 @@ class OnnxGraph:
                 value = self._constants[-1].name
             names.append(value)
         name = name or f"value_{len(self._nodes)}"
-        self._nodes.append(self._onnx.helper.make_node(operator, names, [name], **attributes))
+        self._nodes.append(self._onnx.helper.make_node(operator, names, [name], **more))
         return name
 
     def tensor(self, name: str, shape: Sequence[int | str], words: str) -> Any:
@@ -245,24 +228,19 @@ class OnnxGraph:
         kind = self._onnx.TensorProto.FLOAT
         return self._onnx.helper.make_tensor_value_info(name, kind, shape, doc_string=words)
 
-    def model(
-        self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], metadata: dict[str, str]
-    ) -> bytes:
-        """The finished file; the same graph gives the same bytes."""
+    def model(self, name: str, inputs: Any, outputs: Any, metadata: dict[str, str]) -> bytes:
+        """The finished file, of lists of tensors; the same graph gives the same bytes."""
         helper = self._onnx.helper
         graph = helper.make_graph(self._nodes, name, inputs, outputs, self._constants)
         opsets = [helper.make_opsetid("", self._opset)]
-        oldest = helper.find_min_ir_version_for(opsets)
-        model = helper.make_model(
-            graph, producer_name="genan", opset_imports=opsets, ir_version=oldest
-        )
+        versions = {"opset_imports": opsets, "ir_version": helper.find_min_ir_version_for(opsets)}
+        model = helper.make_model(graph, producer_name="genan", **versions)
         helper.set_model_props(model, metadata)
         self._onnx.checker.check_model(model)
-        content: bytes = model.SerializeToString(deterministic=True)
-        return content
+        return model.SerializeToString(deterministic=True)
 
 
-def open_session(path: Path | str, *, error: type[GenanError]) -> Any:
+def open_session(path: Place, *, error: type[GenanError]) -> Any:
     """An onnxruntime session of the file at ``path``, on one core of the CPU."""
     runtime = _package("onnxruntime", error)
     options = runtime.SessionOptions()
@@ -291,9 +269,7 @@ def save_checkpoint(folder: Path, state: Any, *, identity: Json, extra: Any) -> 
     write_atomically(folder / CHECKPOINT, tensor_bytes(_named(state), metadata=metadata))
 
 
-def load_checkpoint(
-    folder: Path, like: Tree, *, identity: Json, work: str
-) -> tuple[Tree, Any] | None:
+def load_checkpoint(folder: Path, like: Tree, identity: Json, work: str) -> tuple[Tree, Any] | None:
     """The state in ``folder``, in the structure of ``like``, and what belongs to it, or None; that
     of work with another ``identity`` is refused. ``work``: what it is, "fit" or "training"."""
     import jax
@@ -311,15 +287,12 @@ def load_checkpoint(
         again = f"remove it, or give --overwrite, to start the {work} again"
         raise GenanError(f"{path} cannot be read ({error}); {again}.") from None
     there, here = flattened(theirs), flattened(identity)
-    differing = [
-        f"{key} is {there.get(key)!r} there and {here.get(key)!r} here"
-        for key in sorted({*there, *here})
-        if there.get(key) != here.get(key)
-    ]
+    differing = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
+    words = [f"{k} is {there.get(k)!r} there and {here.get(k)!r} here" for k in differing[:3]]
     if differing:
         raise SettingError(
-            f"{folder} holds an unfinished {work} of another kind ({'; '.join(differing[:3])}); "
-            "repeat its command to continue, give another --out, or --overwrite to start again."
+            f"{folder} holds an unfinished {work} of another kind ({'; '.join(words)}); repeat "
+            "its command to continue, give another --out, or --overwrite to start again."
         )
     expected = _named(like)
     if any(name not in arrays or arrays[name].shape != a.shape for name, a in expected.items()):

@@ -61,9 +61,8 @@ def check_sums() -> None:
     right = squares(matrices, vectors, np)
     if not np.allclose(jax.jit(squares)(matrices, vectors), right, rtol=1e-3, atol=1e-3):
         raise GenanError(
-            "This release of JAX computes wrong sums on this machine (jax-ml/jax#39103) and was "
-            "started before genan could switch that off; import genan before using JAX, or set "
-            f"XLA_FLAGS={_FLAG} in the environment."
+            "This release of JAX computes wrong sums here (jax-ml/jax#39103), and started before "
+            f"genan could switch that off; import genan before JAX, or set XLA_FLAGS={_FLAG}."
         )
 
 

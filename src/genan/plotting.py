@@ -1,8 +1,6 @@
-"""How every genan picture looks, and ``result.plot()``.
-
-Quiet axes, colours that colour-blind readers can tell apart, and panels placed in inches, so that a
-picture is laid out without being drawn twice. Matplotlib is imported late.
-"""
+"""How every genan picture looks, and ``result.plot()``: quiet axes, colours that colour-blind
+readers can tell apart, and panels placed in inches, so that a picture is laid out without being
+drawn twice. Matplotlib is imported late."""
 
 import importlib
 from collections.abc import Iterator, Mapping
@@ -20,18 +18,14 @@ if TYPE_CHECKING:
 
 #: Okabe and Ito's colours, the darker ones first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-#: Lines and text that stay in the background.
-GREY = "#8A8A8A"
+GREY = "#8A8A8A"  # Lines and text that stay in the background.
 
 
 def draw(figure: str, result: Any) -> "Figure":
-    """The figure of ``result``; ``figure`` is "module.function" in ``genan.report``.
-
-    Imported by name: no result depends on the package that shows it.
-    """
+    """The figure of ``result``; ``figure`` is "module.function" in ``genan.report``, imported by
+    name: no result depends on the package that shows it."""
     module, _, function = f"genan.report.{figure}".rpartition(".")
-    drawn: Figure = getattr(importlib.import_module(module), function)(result)
-    return drawn
+    return getattr(importlib.import_module(module), function)(result)
 
 
 @contextmanager
@@ -52,16 +46,9 @@ def panels(
     margin: tuple[float, float, float, float] = (0.6, 0.12, 0.35, 0.45),
     wide: Mapping[int, float] | None = None,
 ) -> tuple["Figure", list[list["Axes"]]]:
-    """A figure, and its panels group by group; each group begins a new row. All in inches.
-
-    Args:
-        groups: panels of each group.
-        across: panels next to each other.
-        size: width and height of a panel.
-        gap: between two panels, across and down.
-        margin: left, right, above and below all panels.
-        wide: height of the panels of a group that go over the whole width, by its number.
-    """
+    """A figure with ``across`` panels next to each other, and its panels group by group; each group
+    begins a new row. In inches: ``size`` of a panel, ``gap`` across and down, ``margin`` left,
+    right, above and below; ``wide``: height of panels over the whole width, by their group."""
     from matplotlib.figure import Figure
 
     left, right, above, below = margin
@@ -86,17 +73,18 @@ def save(figures: Mapping[str, "Figure"], folder: Path) -> tuple[Path, ...]:
         for name, figure in figures.items():
             figure.savefig(folder / name, pil_kwargs={"compress_level": 3})
     except OSError as error:
-        reason = error.strerror or error
-        raise DataError(
-            f"The pictures could not be written into {folder}: {reason}; give another --out."
-        ) from None
+        failed = f"The pictures could not be written into {folder}: {error.strerror or error}"
+        raise DataError(f"{failed}; give another --out.") from None
     return tuple(folder / name for name in figures)
 
 
-def heading(panel: "Axes", text: str, note: str = "") -> None:
-    """A panel's title on the left, and a quiet note on the right."""
+def label(panel: "Axes", text: str, note: str = "", **settings: Any) -> None:
+    """A panel's title on the left, a quiet note on the right, other ``settings`` of its axes, and
+    plain ticks."""
+    panel.set(**settings)
     panel.set_title(text, loc="left", fontweight="bold", pad=4)
     panel.set_title(note, loc="right", fontsize=6.5, color=GREY, pad=4)
+    plain_ticks(panel)
 
 
 def density(panel: "Axes", x: Any, y: Any, across: Any, up: Any, *, faintest: float = 0.0) -> None:

@@ -1,7 +1,5 @@
-"""Excitation signals: what to command so that the recording says what the actuators do.
-
-Every signal draws one trajectory of controls and is deterministic for a given random generator.
-"""
+"""Excitation signals: what to command so that the recording says what the actuators do. Each draws
+one trajectory of controls and is deterministic for a given random generator."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -9,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import SettingError
+from genan.errors import SettingError, check_numbers
 
 Bounds = Float[np.ndarray, "2 nu"]  # Lowest and highest value of each control.
 Controls = Float[np.ndarray, "T nu"]  # One trajectory of controls, in their units.
@@ -22,17 +20,13 @@ class Signal(Protocol):
 
     def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
         """One trajectory of ``duration`` [s] at period ``dt`` [s] within ``bounds``."""
-        ...
 
 
 @dataclass(frozen=True)
 class Spline:
     """The paper's signal: controls drawn at regular moments, a cubic spline between. Excites poses
-    and moderate speeds.
-
-    A cubic spline overshoots its knots, so the signal can leave the bounds that the knots are drawn
-    from; whoever plays it keeps it within the robot's limits.
-    """
+    and moderate speeds. A spline overshoots its knots, so the signal can leave the bounds that the
+    knots are drawn from; whoever plays it keeps it within the robot's limits."""
 
     interval: float = 0.5  # Time between two drawn controls [s].
     shortest: float | None = None
@@ -43,8 +37,8 @@ class Spline:
         """See ``Signal``; the knots are uniform within the bounds."""
         from scipy.interpolate import CubicSpline  # takes 0.3 s, which most commands can do without
 
+        check_numbers(self, {"be a positive number": "interval shortest"})
         interval = self.interval
-        _positive(interval=interval, shortest=interval if self.shortest is None else self.shortest)
         if self.shortest is not None:
             interval = float(rng.uniform(min(self.shortest, interval), interval))
         t = _times(duration, dt)
@@ -64,12 +58,10 @@ class Multisine:
 
     def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
         """See ``Signal``; each control has its own phases and touches a bound once a period."""
-        _positive(lowest=self.lowest, highest=self.highest)
+        check_numbers(self, {"be a positive number": "lowest highest"})
         if not self.lowest <= self.highest < 0.5 / dt:
-            raise SettingError(
-                f"A multisine needs lowest <= highest < half the rate ({0.5 / dt:g} Hz), got "
-                f"{self.lowest:g} and {self.highest:g} Hz."
-            )
+            needs = f"A multisine needs lowest <= highest < half the rate ({0.5 / dt:g} Hz)"
+            raise SettingError(f"{needs}, got {self.lowest:g} and {self.highest:g} Hz.")
         frequency = self.lowest * np.arange(1, round(self.highest / self.lowest) + 1)
         period, nu = _times(1.0 / self.lowest, dt), bounds.shape[1]
         phase = rng.uniform(0.0, 2.0 * np.pi, (len(frequency), nu))
@@ -89,12 +81,10 @@ class Chirp:
 
     def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
         """See ``Signal``; each control starts at a phase of its own: they do not move in step."""
-        _positive(start=self.start, end=self.end)
+        check_numbers(self, {"be a positive number": "start end"})
         if not self.start < self.end < 0.5 / dt:
-            raise SettingError(
-                f"A chirp needs start < end < half the rate ({0.5 / dt:g} Hz), got {self.start:g} "
-                f"and {self.end:g} Hz."
-            )
+            needs = f"A chirp needs start < end < half the rate ({0.5 / dt:g} Hz)"
+            raise SettingError(f"{needs}, got {self.start:g} and {self.end:g} Hz.")
         growth = np.log(self.end / self.start) / duration
         angle = 2.0 * np.pi * self.start * np.expm1(growth * _times(duration, dt)) / growth
         phase = rng.uniform(0.0, 2.0 * np.pi, bounds.shape[1])
@@ -111,9 +101,3 @@ def _times(duration: float, dt: float) -> Float[np.ndarray, " T"]:
 def _scaled(wave: Controls, bounds: Bounds) -> Controls:
     middle, half = 0.5 * (bounds[0] + bounds[1]), 0.5 * (bounds[1] - bounds[0])
     return np.clip(middle + half * wave, bounds[0], bounds[1])
-
-
-def _positive(**settings: float) -> None:
-    for name, value in settings.items():
-        if not value > 0.0:
-            raise SettingError(f"The signal's {name} must be positive, got {value:g}.")

@@ -1,10 +1,7 @@
 """Scalars for TensorBoard, without TensorBoard: an event file is a row of records, each an Event of
-a few fields.
-
-The format is TensorFlow's: length, masked checksum of the length, the message, masked checksum of
-the message. A message is protobuf: fields of a number and a kind (0 varint, 1 eight bytes, 2 bytes
-with their length, 5 four bytes).
-"""
+a few fields. The format is TensorFlow's: length, its masked checksum, the message, its masked
+checksum. A message is protobuf: fields of a number and a kind (0 varint, 1 eight bytes, 2 bytes
+with their length, 5 four bytes)."""
 
 import struct
 import time
@@ -51,19 +48,12 @@ def _field(number: int, content: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
-def _remainder(byte: int) -> int:
-    for _ in range(8):
-        byte = byte >> 1 ^ 0x82F63B78 if byte & 1 else byte >> 1
-    return byte
-
-
-_CRC32C = [_remainder(byte) for byte in range(256)]
-
-
 def _checksum(content: bytes) -> bytes:
-    """CRC-32C, rotated and offset as TensorFlow does."""
+    """CRC-32C, rotated and offset as TensorFlow does; bit by bit, for a record has few bytes."""
     crc = 0xFFFFFFFF
     for byte in content:
-        crc = crc >> 8 ^ _CRC32C[(crc ^ byte) & 255]
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
     crc ^= 0xFFFFFFFF
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)

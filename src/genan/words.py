@@ -48,11 +48,6 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def enumeration(parts: list[str]) -> str:
-    """Parts with commas and an "and"."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
 def shortened(name: str, longest: int = 40) -> str:
     """The end of a long name, where names of recordings differ: ".../run03/trajectory.csv"."""
     return name if len(name) <= longest else f"...{name[len(name) - longest + 3 :]}"

@@ -99,7 +99,7 @@ def test_the_readers_own_robot_is_flown(genan, robots: None, tmp_path: Path) -> 
 
 @pytest.mark.realtime
 def test_a_robot_on_the_network_is_looked_at(genan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genan.evaluation.trials.SafetySettings", lambda: PATIENT)
+    monkeypatch.setattr("genan.evaluation.transfer.SafetySettings", lambda: PATIENT)
     with served() as there:
         answer = genan(
             *typed(

@@ -9,6 +9,7 @@ from tests.docs.typed import typed
 
 import genan.cli
 from genan.actuator import Contract, Ensemble, History, load, save
+from genan.actuator.fitting import FitInterruptedError
 from genan.actuator.network import Layer, Scaling
 from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories, write
@@ -357,17 +358,23 @@ def test_cross_validation_is_printed_and_goes_on_after_an_interruption(
     folder = artifact(tmp_path / "a", members=1, record=record)
     learnt = []
 
-    def fitted(data, robot, settings, out, what, progress, stopping):
-        learnt.append((len(data), settings.epochs, out.name))
-        return load(folder) if len(learnt) != 2 else None
+    class Fitting:
+        def __init__(self, data, robot, settings, *, out: Path) -> None:
+            learnt.append((len(data), settings.epochs, out.name))
+            self.out = out
 
-    monkeypatch.setattr("genan.evaluation.cross_validation._fitted", fitted)
+        def run(self, observer) -> None:
+            if len(learnt) == 2:
+                raise FitInterruptedError("stopped")
+            save(load(folder), self.out)
+
+    monkeypatch.setattr("genan.actuator.fitting.Fitting", Fitting)
     arguments = ("evaluate", "--actuators", folder, "--cross-validate", 2, "--horizon", 10)
     answer = genan(*arguments)
     assert answer.code == 130 and "the same command goes on" in answer.err
     answer = genan(*arguments)
     assert answer.code == 0, answer.err
-    assert learnt == 2 * [(2, 1, "1"), (2, 1, "2")]
+    assert learnt == [(2, 1, "1"), (2, 1, "2"), (2, 1, "2")]  # the first fold was kept
     for words in (
         "fitted again 2 times",
         "ridge ARX",

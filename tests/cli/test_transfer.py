@@ -16,7 +16,7 @@ from tests.rl.policies import policy
 from tests.robots.pamy2.udp_proxy import served
 
 from genan.errors import SettingError
-from genan.evaluation.trials import load_policy
+from genan.evaluation.transfer import load_policy
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.robots.pamy2 import PACKAGE
@@ -197,11 +197,11 @@ def test_a_robot_on_the_network_is_tried(
     genan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In real time: a ramp and a policy of tenths of a second.
-    monkeypatch.setattr("genan.evaluation.trials.RAMP", 0.3)
-    monkeypatch.setattr("genan.evaluation.trials.PAUSE", 0.1)
+    monkeypatch.setattr("genan.evaluation.transfer.RAMP", 0.3)
+    monkeypatch.setattr("genan.evaluation.transfer.PAUSE", 0.1)
     short = load_policy(bundled_policy("reacher"), "reacher")
     short.contract["constants"]["duration"] = 0.2
-    monkeypatch.setattr("genan.evaluation.trials.load_policy", lambda folder, task: short)
+    monkeypatch.setattr("genan.evaluation.transfer.load_policy", lambda folder, task: short)
     with served() as there:
         answer = genan(
             *typed(

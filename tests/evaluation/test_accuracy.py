@@ -9,8 +9,7 @@ from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, DataError, RobotError, SettingError
 from genan.evaluation.accuracy import divergence_bound, judge_baseline, judge_ensemble, plan
-from genan.evaluation.actuators import evaluate
-from genan.evaluation.record import as_json, headline
+from genan.evaluation.actuators import as_json, evaluate, headline
 from genan.evaluation.statistics import with_overall
 from genan.robot import Robot
 
@@ -104,8 +103,8 @@ def test_every_member_runs_as_it_would_alone(carriage, ensemble, recorded):
             for x in (data.q, data.u)
         )
     )
-    np.testing.assert_allclose(judged.kept.mean, np.mean(torques, axis=0), atol=1e-5)
-    np.testing.assert_allclose(judged.kept.std, np.std(torques, axis=0), atol=1e-5)
+    np.testing.assert_allclose(judged.torque_mean, np.mean(torques, axis=0), atol=1e-5)
+    np.testing.assert_allclose(judged.torque_std, np.std(torques, axis=0), atol=1e-5)
 
 
 def test_torques_are_kept_evenly_when_there_are_many(carriage, ensemble, recorded, monkeypatch):
@@ -114,12 +113,12 @@ def test_torques_are_kept_evenly_when_there_are_many(carriage, ensemble, recorde
         ensemble(carriage, damping=0.2, gain=0.1, members=2, scatter=0.1),
         load_dynamics(carriage),
     )
-    everything = judge_ensemble("a", actuators, dynamics, trial).kept
+    everything = judge_ensemble("a", actuators, dynamics, trial)
     monkeypatch.setattr("genan.evaluation.accuracy.KEPT", 500)
-    some = judge_ensemble("a", actuators, dynamics, trial).kept
-    assert len(some.rows) == 497
-    np.testing.assert_array_equal(some.mean, everything.mean[::3])
-    np.testing.assert_array_equal(some.std, everything.std[::3])
+    some = judge_ensemble("a", actuators, dynamics, trial)
+    assert len(some.kept) == 497
+    np.testing.assert_array_equal(some.torque_mean, everything.torque_mean[::3])
+    np.testing.assert_array_equal(some.torque_std, everything.torque_std[::3])
 
 
 def test_divergence_is_counted_and_cut(ensemble, recorded):

@@ -17,10 +17,12 @@ def errors(
     count, k = len(sizes), 2 * len(units)
     steps = np.maximum(np.arange(horizon + 1), 1)[:, None]
     absolute = np.repeat(sizes[:, None], k, axis=1).astype(float)[:, None] * steps
-    squares = absolute[:, [0, *marks(horizon, DT)]] ** 2
+    steps = marks(horizon, DT)
+    squares = absolute[:, [0, *steps]] ** 2
     names, counts = tuple(map(str, range(count))), np.ones((count, 2), int)
-    sums = ErrorSums(names, units, DT, absolute, squares, counts)
-    return ModelErrors.of(name, tuple(f"j{i}" for i in range(len(units))), sums, diverged=0)
+    joints = tuple(f"j{i}" for i in range(len(units)))
+    sums = ErrorSums(names, joints, units, DT, absolute, squares, counts, steps)
+    return ModelErrors.of(name, sums, diverged=0)
 
 
 def against(ours: np.ndarray, theirs: np.ndarray, *, horizon: int = HORIZON):

@@ -11,8 +11,7 @@ from genan.actuator.settings import FitSettings
 from genan.cli import main
 from genan.data import Channels, Trajectories, write
 from genan.errors import ActuatorError, DataError, SettingError
-from genan.evaluation.cross_validation import PLAN, cross_validate, folds, settings_of
-from genan.evaluation.record import as_json
+from genan.evaluation.actuators import PLAN, as_json, cross_validate, folds, settings_of
 from genan.report.verdict import cross_validation_verdict
 from genan.robot import Robot
 
@@ -94,14 +93,14 @@ def test_every_recording_is_left_out_once_and_finished_folds_are_kept(fitted, tm
     asked = iter([False, False, False, False, True, True, True, True])
     assert run(stopping=lambda: next(asked, True)) is None  # stopped in between
     found = run()
-    assert found.recordings == 8 and [len(fold.recordings) for fold in found.folds] == [4, 4]
-    left_out = [name for fold in found.folds for name in fold.recordings]
+    assert found.recordings == 8 and [len(fold["recordings"]) for fold in found.folds] == [4, 4]
+    left_out = [name for fold in found.folds for name in fold["recordings"]]
     assert sorted(left_out) == sorted(data.recordings) and found.errors.sums.recordings == tuple(
         left_out
     )
     assert found.errors.samples == 8 * 69 and found.errors.rollouts == 8 * 2
     weighted = np.mean(
-        [fold.one_step for fold in found.folds], axis=0
+        [fold["one_step"] for fold in found.folds], axis=0
     )  # the folds have as many samples each
     np.testing.assert_allclose(found.errors.one_step.mean, weighted)
     assert [one.name for one in found.baselines] == [
@@ -140,7 +139,7 @@ def test_the_command_does_the_same(fitted, tmp_path: Path):
 
 @pytest.mark.slow
 def test_another_cross_validation_takes_the_place_of_the_first(tmp_path: Path):
-    from genan.evaluation.cross_validation import _prepare
+    from genan.evaluation.actuators import _prepare
 
     _prepare(tmp_path, {"parts": 2})
     (tmp_path / "1").mkdir()

@@ -29,7 +29,7 @@ def pendulum() -> Robot:
 def test_the_robots_own_actuators_settle_where_it_does(pendulum, ensemble, recorded):
     data = recorded(pendulum, (1800, 2000, 1600), damping=0.1, gain=0.2, held=1300)
     holds = find_starts(data, first=1)
-    assert holds.compared and len(holds.starts) == 3 and (holds.held == 1299).all()
+    assert holds.held.any() and len(holds.starts) == 3 and (holds.held == 1299).all()
     held = judge_held_control(
         "a", ensemble(pendulum, damping=0.1, gain=0.2), load_dynamics(pendulum), holds, data
     )
@@ -92,7 +92,7 @@ def test_without_held_controls_the_states_are_frozen(pendulum, ensemble, recorde
     data = recorded(pendulum, (300, 5, 260))
     holds = find_starts(data, first=8)
     assert (
-        not holds.compared
+        not holds.held.any()
         and len(holds.starts) == 200
         and "the robot was not compared" in holds.source
     )
@@ -141,7 +141,7 @@ def test_a_virtual_robots_recording_gets_held_controls_from_it():
     data = Trajectories.from_list(Channels.of_robot(robot), pieces, provenance=origin)
     assert make_holds(Trajectories.from_list(Channels.of_robot(robot), pieces), first=3) is None
     holds = find_starts(data, first=3)
-    assert holds.compared and "virtual robot" in holds.source and len(holds.starts) == 64
+    assert holds.held.any() and "virtual robot" in holds.source and len(holds.starts) == 64
     assert (holds.held == 1500).all()  # 3 s
     u = holds.trajectories.u[holds.starts[:, None] + np.arange(1500)]
     assert (u == u[:, :1]).all()

@@ -7,8 +7,7 @@ import pytest
 from genan.actuator import History
 from genan.actuator.reference import NAME, Reference
 from genan.data import Trajectories
-from genan.evaluation.actuators import evaluate, find_reference
-from genan.evaluation.record import as_json
+from genan.evaluation.actuators import as_json, evaluate, find_reference
 from genan.report.verdict import novelty_words, verdict, why_words
 from genan.robot import Robot
 

@@ -20,10 +20,17 @@ from genan.cli import main
 from genan.data import load as load_recording
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError
-from genan.evaluation import trials as setups
+from genan.evaluation import transfer as setups
 from genan.evaluation.statistics import wilson
-from genan.evaluation.transfer import TransferResult, TransferTrial, transfer
-from genan.evaluation.trials import ReacherTrials, TrialSetup, load_policy, open_trials
+from genan.evaluation.transfer import (
+    ReacherTrials,
+    TransferResult,
+    TransferTrial,
+    TrialSetup,
+    load_policy,
+    open_trials,
+    transfer,
+)
 from genan.rl.contract import PolicyError
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Robot
@@ -130,8 +137,8 @@ def test_the_operator_keeps_what_is_done(reacher: NumpyPolicy, tmp_path: Path) -
 KILLED = """
 import os, signal, sys
 from tests.deployment.faulty import MemoryRobot
-from genan.evaluation.trials import load_policy
-from genan.evaluation.trials import ReacherTrials
+from genan.evaluation.transfer import load_policy
+from genan.evaluation.transfer import ReacherTrials
 from genan.evaluation.transfer import transfer
 from genan.robot.package import bundled_policy
 

@@ -7,10 +7,16 @@ from tests.data.plants import recorded
 
 from genan.data import inspect
 from genan.errors import DataError
-from genan.evaluation.accuracy import Calibration, TorqueComparison
-from genan.evaluation.actuators import Evaluation, Overlay
+from genan.evaluation.accuracy import (
+    Calibration,
+    Novelty,
+    Overlay,
+    Stretch,
+    Strip,
+    TorqueComparison,
+)
+from genan.evaluation.actuators import Evaluation
 from genan.evaluation.held_control import HeldControl
-from genan.evaluation.novelty import Novelty, Stretch, Strip
 from genan.evaluation.statistics import Estimate, ModelErrors, with_overall
 from genan.report.figures import error_figure, save_figures, trust_figure
 from genan.report.inspection import signals_figure

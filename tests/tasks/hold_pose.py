@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from genan.deployment.controller import TaskObservation
 from genan.deployment.flight import Flight
 from genan.deployment.loop import TO_REST
-from genan.evaluation.trials import PreparedTrial, TrialSetup, TrialVerdict
+from genan.evaluation.transfer import PreparedTrial, TrialSetup, TrialVerdict
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState
 from genan.tasks.registry import TaskEntry, TaskSettings, TrainingPreset

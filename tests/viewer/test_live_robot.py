@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from genan.evaluation import trials as arena
+from genan.evaluation import transfer as arena
 from genan.jax_setup import use_cache
 from genan.robot.package import bundled_policy
 from genan.viewer.live import LiveOrder, LiveReport, LiveRobot, LiveSettings

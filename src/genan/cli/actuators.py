@@ -22,8 +22,8 @@ from genan.words import number, reading_unit, shortened
 if TYPE_CHECKING:
     from genan.actuator import Ensemble
     from genan.actuator.fitting import FitProgress, Fitting
+    from genan.evaluation.accuracy import Novelty
     from genan.evaluation.actuators import Evaluation
-    from genan.evaluation.novelty import Novelty
 
 
 @dataclass(frozen=True)
@@ -78,20 +78,19 @@ class Fit:
 
     def _print_before_and_after(self, after: "Ensemble") -> None:
         """Errors of the actuators that the fit continued from and of the new ones."""
-        from genan.evaluation.cross_validation import compare_refit
+        from genan.evaluation.actuators import compare_refit
 
         before, robot = genan.load(str(self.from_)), Robot.load(self.robot)
         found, missing = compare_refit(before, after, robot, old=self.old_data)
         rows = []
-        for pair in found:
-            both = (pair.before, pair.after)
-            for column in range(len(pair.before.joints), len(pair.before.columns)):
-                unit, factor = reading_unit(pair.before.units[column])
+        for recording, count, *both in found:
+            for column in range(len(both[0].joints), len(both[0].columns)):
+                unit, factor = reading_unit(both[0].units[column])
                 ends = {1: [errors.one_step[column] for errors in both]}
-                ends[len(pair.before.curve.mean)] = [errors.curve[-1, column] for errors in both]
+                ends[len(both[0].curve.mean)] = [errors.curve[-1, column] for errors in both]
                 for steps, errors in ends.items():
                     cells = [estimate(error, factor) for error in errors]
-                    rows.append((str(pair.trajectories), pair.recording, str(steps), *cells, unit))
+                    rows.append((str(count), recording, str(steps), *cells, unit))
         columns = ("held out", "of", "steps", "mean absolute error before", "after", "unit")
         print_table(columns, rows)
         if missing is not None:
@@ -206,8 +205,7 @@ class Evaluate:
         terminal.check_out(folder, overwrite=self.overwrite or self.out is None)
         use_cache()
         from genan.actuator import save
-        from genan.evaluation.actuators import load_robot
-        from genan.evaluation.record import headline
+        from genan.evaluation.actuators import headline, load_robot
         from genan.report.verdict import cross_validation_verdict, verdict
 
         ensemble = genan.load(self.actuators)
@@ -268,8 +266,7 @@ class Evaluate:
         return found
 
     def _cross_validate(self, ensemble: "Ensemble", robot: Robot) -> Any:
-        from genan.evaluation.actuators import training_data
-        from genan.evaluation.cross_validation import FOLDS, cross_validate
+        from genan.evaluation.actuators import FOLDS, cross_validate, training_data
 
         train, missing = training_data(ensemble, self.data or self.train_data)
         if train is None:
@@ -287,7 +284,7 @@ class Evaluate:
 
     def _write(self, folder: Path, found: Any, verdict: tuple[str, ...]) -> list[Path]:
         """Pictures, all numbers and the page."""
-        from genan.evaluation.record import EVALUATION, as_json
+        from genan.evaluation.actuators import EVALUATION, as_json
         from genan.report.figures import save_figures
         from genan.report.page import write_report
 

@@ -28,8 +28,7 @@ from genan.tasks.registry import TaskSettings, task_entry, task_names, task_sett
 from genan.words import number, plural
 
 if TYPE_CHECKING:
-    from genan.evaluation.transfer import TransferResult
-    from genan.evaluation.trials import TrialSetup
+    from genan.evaluation.transfer import TransferResult, TrialSetup
     from genan.rl.train import PolicyTraining
     from genan.tasks.task import Episodes
 
@@ -294,7 +293,7 @@ class Deploy(PolicyOnRobot):
         from genan.deployment.interface import DryRun
         from genan.deployment.loop import TO_REST
         from genan.deployment.safety import StopReason
-        from genan.evaluation.trials import load_policy, open_trials
+        from genan.evaluation.transfer import load_policy, open_trials
 
         policy = load_policy(self.policy or bundled_policy(self.task), self.task)
         setup = open_trials(policy, robot=self.robot, **self.robot_settings(seed=self.robot_seed))
@@ -364,8 +363,7 @@ class Transfer(PolicyOnRobot):
         out = self.out or Path("runs") / f"transfer-{self.task}"
         check_out(out, overwrite=self.overwrite)
         from genan.deployment.interface import served
-        from genan.evaluation.transfer import RESULT, transfer
-        from genan.evaluation.trials import load_policy, open_trials
+        from genan.evaluation.transfer import RESULT, load_policy, open_trials, transfer
         from genan.rl.numpy_policy import WEIGHTS
 
         folder, so_far = self.policy or bundled_policy(self.task), list[Any]()

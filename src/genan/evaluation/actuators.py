@@ -1,47 +1,39 @@
-"""``evaluate``: how good fitted actuators are, on a recording they were not fitted to, compared
-with models to beat."""
+"""How good fitted actuators are, compared with models to beat: on a recording that they were not
+fitted to (``evaluate``), or on their own recordings, fitted again without a part of them, each left
+out once (``cross_validate``): so good are the settings of a fit on recordings it has not seen."""
 
-from collections.abc import Mapping
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from genan.actuator import Ensemble
 from genan.actuator import load as load_actuators
-from genan.actuator.dataset import load_all
-from genan.actuator.errors import (
-    CONSTANT_VELOCITY,
-    ORDERS,
-    STANDING_STILL,
-    Baseline,
-    JobProgress,
-    fit_arx,
-)
-from genan.actuator.reference import NAME, Reference
+from genan.actuator.contract import CONTRACT
+from genan.actuator.dataset import load_all, same_commands, split_usable
+from genan.actuator.errors import JobProgress
+from genan.actuator.reference import NAME, REASONS, Reference
+from genan.actuator.settings import FitSettings
 from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
 from genan.dynamics import load_dynamics
-from genan.errors import ActuatorError, GenanError
-from genan.evaluation.accuracy import (
-    HORIZON,
-    Calibration,
-    JudgedEnsemble,
-    JudgedSamples,
-    TorqueComparison,
-    judge_baseline,
-    judge_ensemble,
-    plan,
-    position_calibration,
-    quiet,
-)
+from genan.errors import ActuatorError, DataError, GenanError, refuse
+from genan.evaluation import accuracy
+from genan.evaluation.accuracy import Calibration, Novelty, Overlay, TorqueComparison, quiet
 from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
-from genan.evaluation.novelty import Novelty, find_novelty
-from genan.evaluation.statistics import BaselineComparison, ModelErrors
+from genan.evaluation.statistics import BaselineComparison, ErrorSums, ModelErrors
 from genan.evaluation.statistics import compare as compare_with
+from genan.files import write_atomically
 from genan.plotting import draw
+from genan.provenance import versions
 from genan.robot import Robot, robot_names
 from genan.words import interval, reading_unit
 
@@ -49,17 +41,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Recording = Trajectories | Path | str  # A recording, or its file.
+Fitted = tuple[Trajectories | None, str | None]  # What actuators were fitted to; or None, and why.
 
-
-@dataclass(frozen=True, eq=False)
-class Overlay:
-    """One rollout and the recording."""
-
-    title: str  # Which one it is: "best", "median", "worst".
-    trajectory: int  # Its trajectory, counted from 0.
-    recorded: Float[np.ndarray, "T nq"]  # From the start on [rad or m].
-    predicted: Float[np.ndarray, "T nq"]  # The same of the ensemble [rad or m].
-    members: Float[np.ndarray, "members T nq"]  # The same of each member alone [rad or m].
+MOST = 200  # Trajectories that errors before and after a fit are measured on, at most.
+FOLDS, PLAN = "folds", "folds.json"  # Folder in the artifact, and the file there that says of what.
+EVALUATION = "evaluation.json"
+_UNKEPT = ("name", "joints", "joint_units", "sums")  # Of ``ModelErrors``, in the file.
+_RENAMED = {"begin": "from", "end": "to", "known": "trained"}  # Of ``Stretch``, in the file.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,30 +63,28 @@ class JudgedActuators:
     horizon: int  # Steps of a rollout.
     bound: Float[np.ndarray, " nq"]  # Where the error of a diverged rollout is cut [rad or m].
     notes: tuple[str, ...]  # What a reader must know, one sentence each.
+    is_training_data: bool = False  # Whether the ensemble was fitted to this very recording.
     errors: ModelErrors  # Of the judged ensemble.
+    members: tuple[ModelErrors, ...] = ()  # Of each of its members alone.
+    average: ModelErrors | None = None  # Mean over its members of their errors.
+    compared: tuple[ModelErrors, ...] = ()  # Of the other ensembles.
     baselines: tuple[ModelErrors, ...]
     comparison: BaselineComparison | None = None  # With the baselines, where there are any.
 
     @property
     def table(self) -> tuple[ModelErrors, ...]:
-        """Every model."""
-        return (self.errors, *self.baselines)
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """One part left out; columns of its errors as in ``ModelErrors``."""
-
-    recordings: tuple[str, ...]  # What it was judged on.
-    one_step: Float[np.ndarray, " k"]  # Mean absolute error one step ahead [rad or m].
-    rollout: Float[np.ndarray, " k"]  # The same after the whole rollout.
+        """Every model: the ensemble, the others, a member alone, the baselines."""
+        average = () if self.average is None else (self.average,)
+        return (self.errors, *self.compared, *average, *self.baselines)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CrossValidation(JudgedActuators):
-    """What ``genan.evaluation.cross_validation`` found; all folds' errors together."""
+    """What ``cross_validate`` found; all folds' errors together."""
 
-    folds: tuple[Fold, ...]
+    folds: tuple[Mapping[str, Any], ...]
+    """Each part left out: its ``recordings``, and mean absolute errors ``one_step`` ahead and after
+    the ``rollout`` [rad or m], columns as in ``ModelErrors``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,21 +92,11 @@ class Evaluation(JudgedActuators):
     """Everything ``evaluate`` found out."""
 
     first: int  # First sample of a trajectory that is predicted from, counted from 0.
-    is_training_data: bool  # Whether the ensemble was fitted to this very recording.
-    members: tuple[ModelErrors, ...]  # Of each of its members alone.
-    average: ModelErrors | None  # Mean over its members of their errors.
-    compared: tuple[ModelErrors, ...]  # Of the other ensembles.
     held: tuple[HeldControl, ...]  # Of the judged ensemble, then of the others.
     overlays: tuple[Overlay, ...]
     torques: TorqueComparison | None  # Where the recording has true torques.
     calibration: tuple[Calibration, ...]  # By torques, where known, and positions.
     novelty: Novelty | None = None  # None where it is not known what it was trained on.
-
-    @property
-    def table(self) -> tuple[ModelErrors, ...]:
-        """Every model: the ensemble, the others, a member alone, the baselines."""
-        average = () if self.average is None else (self.average,)
-        return (self.errors, *self.compared, *average, *self.baselines)
 
     def __repr__(self) -> str:
         rows = [
@@ -137,17 +113,16 @@ class Evaluation(JudgedActuators):
     def to_table(self) -> dict[str, list[Any]]:
         """A list for each column (as ``pandas.DataFrame`` takes it): model, joint, unit, and mean
         absolute errors with 95 % intervals after one step and after ``horizon`` steps; SI units."""
-        ends = {"": "mean", "_low": "low", "_high": "high"}
-        table: dict[str, list[Any]] = {"model": [], "joint": [], "unit": []}
-        table |= {f"{what}{end}": [] for what in ("one_step", "rollout") for end in ends}
+        rows: list[tuple[Any, ...]] = []
         for errors in self.table:
-            table["model"] += [errors.name] * len(errors.columns)
-            table["joint"] += errors.columns
-            table["unit"] += errors.units
-            for what, part in (("one_step", errors.one_step), ("rollout", errors.curve[-1])):
-                for end, name in ends.items():
-                    table[what + end] += getattr(part, name).tolist()
-        return table
+            parts = (errors.one_step, errors.curve[-1])
+            ends = [end.tolist() for part in parts for end in (part.mean, part.low, part.high)]
+            rows += zip(repeat(errors.name), errors.columns, errors.units, *ends, strict=False)
+        values = [
+            f"{what}{end}" for what in ("one_step", "rollout") for end in ("", "_low", "_high")
+        ]
+        columns = map(list, zip(*rows, strict=True))
+        return dict(zip(("model", "joint", "unit", *values), columns, strict=True))
 
     def plot(self) -> "Figure":
         """Error over time of every model, open loop (a matplotlib figure)."""
@@ -163,7 +138,7 @@ def evaluate(
     compare: Mapping[str, Ensemble] | None = None,
     train: Recording | None = None,
     reference: Reference | None = None,
-    horizon: int = HORIZON,
+    horizon: int = accuracy.HORIZON,
     progress: JobProgress | None = None,
 ) -> Evaluation:
     """Judge fitted actuators.
@@ -195,11 +170,10 @@ def evaluate(
         each.contract.check_robot(body)
         each.contract.check_channels(recording.channels, whose="the recording")
     reaches = [each.contract.history.reach for each in everyone.values()]
-    trial = plan(recording, reaches, horizon=horizon)
+    trial = accuracy.plan(recording, reaches, horizon=horizon)
     dynamics = load_dynamics(body)
-
     judged = {
-        key: judge_ensemble(key, each, dynamics, trial, progress=say)
+        key: accuracy.judge_ensemble(key, each, dynamics, trial, progress=say)
         for key, each in everyone.items()
     }
     main = judged[name]
@@ -207,21 +181,25 @@ def evaluate(
     for k, (key, each) in enumerate(everyone.items(), start=1):
         held.append(judge_held_control(key, each, dynamics, holds, recording))
         say("held control", k, len(everyone))
-
     baselines: tuple[ModelErrors, ...] = ()
     if learnt is not None:
         say("baselines", 0, 1)
-        fitted = fit_baselines(learnt, ensemble, trial)
-        baselines = tuple(judge_baseline(baseline, trial) for baseline in fitted)
+        baselines = accuracy.judge_baselines(learnt, ensemble, trial)
         say("baselines", 1, 1)
-    torques = None if isinstance(data, Trajectories) else _true_torques(main, trial, data)
-    calibration = []
+    torques, calibration = None, []
+    if not isinstance(data, Trajectories) and "tau" in summary(data).truth:
+        true = read_truth_for_evaluation_only(data)["tau"]
+        if true.shape[1] == body.nq:
+            sides = main.torque_mean, true[main.kept]
+            torques = TorqueComparison(recording.joints, recording.joint_units, *sides)
     if ensemble.members > 1:
         if torques is not None:
             off = np.abs(torques.predicted - torques.true).sum(axis=1)
-            calibration.append(Calibration(main.kept.std.sum(axis=1), off, None, "N m"))
-        calibration.append(position_calibration(ensemble, trial, main.positions))
-    fingerprint = recording.fingerprint
+            calibration.append(Calibration(main.torque_std.sum(axis=1), off, None, "N m"))
+        calibration.append(accuracy.position_calibration(ensemble, trial, main.positions))
+    fingerprint, new = recording.fingerprint, None
+    if reference is not None:
+        new = accuracy.find_novelty(reference, ensemble, trial, main)
     return Evaluation(
         name=name, robot=body.name, dt=recording.dt, trajectories=len(recording),
         recordings=len(set(recording.recordings)), fingerprint=fingerprint, first=trial.first,
@@ -231,8 +209,8 @@ def evaluate(
         errors=main.errors, members=main.members, average=main.average,
         compared=tuple(found.errors for key, found in judged.items() if key != name),
         baselines=baselines, comparison=compare_with(main.errors, baselines), held=tuple(held),
-        overlays=_overlays(main, trial), torques=torques, calibration=tuple(calibration),
-        novelty=None if reference is None else find_novelty(reference, ensemble, trial, main),
+        overlays=accuracy.overlays(main, trial), torques=torques, calibration=tuple(calibration),
+        novelty=new,
     )  # fmt: skip
 
 
@@ -245,10 +223,8 @@ def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
     if robot is None and known and Path(known).exists():
         return Robot.load(Path(known))
     if robot is None and name not in robot_names():
-        raise ActuatorError(
-            f"The actuators were fitted for robot {name!r}, which is not installed; give its "
-            "robot.toml (--robot)."
-        )
+        absent = f"The actuators were fitted for robot {name!r}, which is not installed"
+        raise ActuatorError(f"{absent}; give its robot.toml (--robot).")
     return Robot.load(name if robot is None else robot)
 
 
@@ -258,29 +234,30 @@ def training_paths(ensemble: Ensemble) -> list[Path]:
     return [Path(path) for path in ([found] if isinstance(found, str) else found)]
 
 
-def training_data(
-    ensemble: Ensemble, given: Recording | None = None
-) -> tuple[Trajectories | None, str | None]:
+def training_data(ensemble: Ensemble, given: Recording | None = None) -> Fitted:
     """The recording ``given``, or the one that the actuators were fitted to; or None, and why."""
     if given is not None:
         return given if isinstance(given, Trajectories) else load(given), None
+    try:
+        return _learnt(ensemble, training_paths(ensemble)), None
+    except GenanError as error:
+        hint = "the baselines were left out; give the training recording by --train-data"
+        return None, f"{str(error).rstrip('.')}, so {hint}."
+
+
+def _learnt(ensemble: Ensemble, paths: list[Path]) -> Trajectories:
+    """The recordings at ``paths``, refused unless they are what ``ensemble`` was fitted to."""
     fingerprint = ensemble.record.get("data", {}).get("fingerprint")
-    paths = training_paths(ensemble)
     gone = [path for path in paths if not path.exists()]
-    if not paths or not fingerprint:
-        why = "The artifact does not say what it was fitted to"
-    elif gone:
-        why = f"The training recording {gone[0]} is not there any more"
-    else:
-        try:
-            recording, _ = load_all(paths)
-            if recording.fingerprint == fingerprint:
-                return recording, None
-            why = f"{paths[0]} is not the recording that the actuators were fitted to any more"
-        except GenanError as error:
-            why = f"The training recording cannot be read ({str(error).rstrip('.')})"
-    hint = "the baselines were left out; give the training recording by --train-data"
-    return None, f"{why}, so {hint}."
+    refuse(
+        (not paths or not fingerprint, "The artifact does not say what it was fitted to."),
+        (gone, f"The training recording {gone and gone[0]} is not there any more."),
+        error=DataError,
+    )
+    found, _ = load_all(paths)
+    other = f"{paths[0]} is not the recording that the actuators were fitted to any more."
+    refuse((found.fingerprint != fingerprint, other), error=DataError)
+    return found
 
 
 def find_reference(
@@ -288,11 +265,10 @@ def find_reference(
 ) -> tuple[Reference | None, str | None]:
     """The reference of the actuators in ``folder``: the one there, or one made from their training
     recording and kept there; or None, and why."""
-    if (folder / NAME).exists():
-        with suppress(ActuatorError):  # damaged or of another version: it is made again
-            kept = Reference.load(folder)
-            if kept.belongs_to(ensemble):
-                return kept, None
+    with suppress(ActuatorError):  # not there, damaged or of another version: it is made again
+        kept = Reference.load(folder)
+        if kept.belongs_to(ensemble):
+            return kept, None
     fitted_to = ensemble.record.get("data", {}).get("fingerprint")
     if train is None:
         why = f"There is no {NAME} in {folder} that fits, and no training recording to make it from"
@@ -308,37 +284,259 @@ def find_reference(
     return None, f"{why}, so where this log is new to it cannot be said."
 
 
-def fit_baselines(
-    train: Trajectories, ensemble: Ensemble, trial: JudgedSamples
-) -> tuple[Baseline, ...]:
-    """Models to beat, fitted to ``train``: ridge ARX, constant velocity, standing still."""
-    ensemble.contract.check_channels(train.channels, whose="the training recording")
-    orders = {o for o in (*ORDERS, ensemble.contract.history.span) if 1 <= o <= trial.first}
-    return fit_arx(train, orders=sorted(orders)), CONSTANT_VELOCITY, STANDING_STILL
+def compare_refit(
+    before: Ensemble, after: Ensemble, robot: Robot, *, old: Path | None = None
+) -> tuple[list[tuple[str, int, ModelErrors, ModelErrors]], str | None]:
+    """Which recording, how many of its trajectories neither learnt from, and the errors on those
+    before and after a fit that continued; and, where the old recording is not to be had, why.
+    ``old``: the recording that ``before`` was fitted to; left out, the file that it names."""
+    found, missing, dynamics = [], None, load_dynamics(robot)
+    for words, ensemble, path in (("new data", after, None), ("old data", before, old)):
+        try:
+            data = _learnt(ensemble, [path] if path else training_paths(ensemble))
+            held_out = data.select(split_usable(data, settings_of(ensemble))[1][:MOST])
+        except GenanError as error:
+            missing = f"No table for the {words}: {error} Give the recording by --old-data."
+            continue
+        trial = accuracy.plan(held_out, [before.contract.history.reach])
+        judge = partial(accuracy.judge_ensemble, words, trial=trial, members=False)
+        both = [judge(one, dynamics=dynamics).errors for one in (before, after)]
+        found.append((words, len(held_out), both[0], both[1]))
+    return found, missing
 
 
-def _true_torques(
-    judged: JudgedEnsemble, trial: JudgedSamples, path: Path | str
-) -> TorqueComparison | None:
-    if "tau" not in summary(path).truth:
-        return None
-    data, true = trial.trajectories, read_truth_for_evaluation_only(path)["tau"]
-    if true.shape[1] != data.channels.nq:
-        return None
-    kept = judged.kept
-    return TorqueComparison(data.joints, data.joint_units, kept.mean, true[kept.rows])
+def folds(data: Trajectories, count: int, *, seed: int = 0) -> tuple[Int[np.ndarray, " k"], ...]:
+    """Trajectories of each of ``count`` parts with about the same number of samples; no recording
+    is in two of them, nor are recordings under the same commands, as long as there are enough of
+    other ones. The same ``seed`` gives the same parts."""
+    of = data.recording_numbers
+    sizes = np.bincount(of, data.lengths)
+    refuse(
+        (len(sizes) == 1, "Cross-validation needs at least two recordings, and there is one; cut "
+         "it into trajectories that are recordings of their own, or record more."),
+        (not 2 <= count <= len(sizes), "Cross-validation by whole recordings needs from 2 to "
+         f"{len(sizes)} parts, as many as there are recordings, not {count}."),
+    )  # fmt: skip
+    firsts = np.unique(of, return_index=True)[1]
+    alike = same_commands(data, [np.arange(*data.offsets[k : k + 2]) for k in firsts])
+    if len(alike) >= count:
+        group = np.empty(len(sizes), np.int64)
+        for number, members in enumerate(alike):
+            group[members] = number
+        of, sizes = group[of], np.bincount(group, sizes)
+    weights = sizes * np.random.default_rng(seed).uniform(0.7, 1.0, len(sizes))
+    total, part_of = np.zeros(count), np.empty(len(sizes), np.int64)
+    # Roughly the longest that is left, to the part with the fewest samples.
+    for recording in np.argsort(-weights, kind="stable"):
+        part_of[recording] = total.argmin()
+        total[part_of[recording]] += sizes[recording]
+    return tuple(np.flatnonzero(part_of[of] == part) for part in range(count))
 
 
-def _overlays(judged: JudgedEnsemble, trial: JudgedSamples) -> tuple[Overlay, ...]:
-    """The best, the median and the worst rollout; fewer when there are fewer."""
-    order = np.argsort(judged.error_of_rollout, kind="stable").tolist()
-    places = {order[-1]: "worst", order[(len(order) - 1) // 2]: "median", order[0]: "best"}
-    found = []
-    for k, title in reversed(places.items()):
-        recorded = trial.trajectories.q[trial.starts[k] + np.arange(trial.horizon + 1)]
-        everyone = np.concatenate([judged.positions[None, k], judged.member_positions[:, k]])
-        now = np.broadcast_to(recorded[0], (len(everyone), 1, recorded.shape[1]))
-        predicted, *members = np.concatenate([now, everyone], axis=1)
-        owner = int(trial.start_owner[k])
-        found.append(Overlay(title, owner, recorded, predicted, np.array(members)))
-    return tuple(found)
+def cross_validate(
+    ensemble: Ensemble,
+    data: Trajectories,
+    robot: Robot,
+    *,
+    parts: int,
+    folder: Path,
+    name: str = "ensemble",
+    horizon: int = accuracy.HORIZON,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: JobProgress = quiet,
+    stopping: Callable[[], bool] = lambda: False,
+) -> CrossValidation | None:
+    """Fit again without each part, with the settings that ``ensemble`` was fitted with, and judge
+    on that part. The fits go into ``folder/1`` to ``folder/K``; finished ones of an earlier call
+    are taken as they are, unless ``overwrite`` is given. ``stopping`` is asked often: None is
+    returned soon after it says yes, and the same call goes on from there. ``seed``: of the parts.
+    """
+    from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
+
+    ensemble.contract.check_robot(robot)
+    ensemble.contract.check_channels(data.channels, whose="the recording")
+    settings, cut = settings_of(ensemble), folds(data, parts, seed=seed)
+    about = {"parts": parts, "seed": seed, "data": data.fingerprint}
+    _prepare(folder, {**about, "settings": settings.settings()}, overwrite=overwrite)
+    reach, tests = ensemble.contract.history.reach, [data.select(part) for part in cut]
+    steps = min(accuracy.plan(test, [reach], horizon=horizon).horizon for test in tests)
+    dynamics, bound = load_dynamics(robot), accuracy.divergence_bound(data)
+    judged: list[list[ModelErrors]] = []
+    notes: list[str] = []
+    found: list[dict[str, Any]] = []
+    epochs, share = 100 * settings.epochs, lambda now: round(100 * (now.epoch + now.share))
+    for k, (part, test) in enumerate(zip(cut, tests, strict=True), start=1):
+        learnt, out = data.select(np.setdiff1d(np.arange(len(data)), part)), folder / str(k)
+        say = partial(progress, f"fold {k} of {parts}")
+        observer = FitObserver(lambda now, say=say: say(share(now), epochs), stopping=stopping)
+        try:
+            if stopping():
+                return None
+            if not (out / CONTRACT).exists():
+                Fitting(learnt, robot, settings, out=out).run(observer)
+        except FitInterruptedError:
+            return None
+        say(epochs, epochs)
+        fitted = load_actuators(out)
+        trial = accuracy.plan(test, [fitted.contract.history.reach], horizon=steps)
+        trial = replace(trial, bound=bound)
+        notes += [f"Fold {k}: {note}" for note in trial.notes]
+        ours = accuracy.judge_ensemble(name, fitted, dynamics, trial, members=False).errors
+        others = accuracy.judge_baselines(learnt, fitted, trial)
+        judged.append([ours, *(replace(one, name=one.name.partition(",")[0]) for one in others)])
+        means = {"one_step": ours.one_step.mean, "rollout": ours.curve.mean[-1]}
+        found.append({"recordings": tuple(dict.fromkeys(test.recordings)), **means})
+    together = []
+    for each in zip(*judged, strict=True):
+        sums = ErrorSums.join([one.sums for one in each if one.sums is not None])
+        away = sum(one.diverged for one in each)
+        together.append(ModelErrors.of(each[0].name, sums, diverged=away))
+    errors, *baselines = together
+    return CrossValidation(
+        name=name, robot=robot.name, dt=data.dt, trajectories=len(data),
+        recordings=len(set(data.recordings)), fingerprint=data.fingerprint, horizon=steps,
+        bound=bound, notes=tuple(notes), errors=errors, baselines=tuple(baselines),
+        comparison=compare_with(errors, baselines), folds=tuple(found),
+    )  # fmt: skip
+
+
+def settings_of(ensemble: Ensemble) -> FitSettings:
+    """The settings that ``ensemble`` was fitted with."""
+    made: dict[str, Any] = ensemble.record.get("settings") or {}
+    if not set(made) & {field.name for field in fields(FitSettings)}:
+        unknown = "The actuators do not say what settings they were fitted with"
+        raise ActuatorError(f"{unknown}; cross-validate actuators that 'genan fit' made.")
+    return FitSettings.from_settings(made, strict=False)
+
+
+def _prepare(folder: Path, about: dict[str, Any], *, overwrite: bool = False) -> None:
+    """Make room for the fits of the folds; those of another cross-validation are taken away."""
+    path, text = folder / PLAN, (json.dumps(about, sort_keys=True) + "\n").encode()
+    if path.exists() and path.read_bytes() == text and not overwrite:
+        return
+    if not path.exists() and folder.exists() and any(folder.iterdir()):
+        other = "holds something else than the fits of a cross-validation"
+        raise DataError(f"{folder} {other}; move it away.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if old.is_dir() and old.name.isdigit():
+            shutil.rmtree(old)
+    write_atomically(path, text)
+
+
+# --- ``evaluation.json``: an evaluation as JSON can hold it.
+
+
+def as_json(found: Evaluation | CrossValidation) -> dict[str, Any]:
+    """Every number, in SI units (rad or m, s, N m or N)."""
+    recording = _of(found, "fingerprint", "trajectories", "recordings")
+    recording["training_data"] = found.is_training_data
+    content = {
+        "actuators": found.name, "robot": found.robot, "dt": found.dt, "recording": recording,
+        **_of(found, "horizon", "notes"), "divergence_bound": found.bound,
+        **_of(found.errors, "columns", "units"),
+        "models": {one.name: _without(one, *_UNKEPT) for one in found.table},
+        "held_control": {}, "versions": versions(),
+        "certainty": None if found.comparison is None else _certainty(found.comparison),
+    }  # fmt: skip
+    if isinstance(found, CrossValidation):
+        content["cross_validation"] = found.folds
+    else:
+        drawn, torques = ("speed", "robot_speed", "joints", "joint_units", "name"), found.torques
+        content |= {
+            "first_sample": found.first,
+            "members": {one.name: _without(one, *_UNKEPT) for one in found.members},
+            "held_control": {
+                one.name: _of(one, "verdict", "fit_for_training") | _without(one, *drawn)
+                for one in found.held
+            },
+            "torque": None if torques is None else {
+                "correlation": torques.correlation, "mean_absolute_error": torques.error
+            },
+            "disagreement": [
+                {"against": one.words, "rank_correlation": one.rank_correlation}
+                for one in found.calibration
+            ],
+            "novelty": None if found.novelty is None else _novelty(found.novelty),
+        }  # fmt: skip
+    return {**plain(content), "dt": found.dt}
+
+
+def headline(found: Evaluation) -> dict[str, Any]:
+    """What the artifact keeps: errors after one step and the horizon, and the verdict."""
+    errors = found.errors
+    return plain({
+        "recording": _of(found, "fingerprint", "trajectories"),
+        "training_data": found.is_training_data, "horizon": found.horizon,
+        **_of(errors, "columns", "units", "rollouts", "diverged"), "one_step": errors.one_step,
+        "rollout": errors.curve[-1],
+        "held_control": _of(found.held[0], "fit_for_training", "verdict"),
+    })  # fmt: skip
+
+
+def _of(found: Any, *names: str) -> dict[str, Any]:
+    """Some attributes by their names."""
+    return {name: getattr(found, name) for name in names}
+
+
+def _without(found: Any, *names: str) -> dict[str, Any]:
+    """All fields but some."""
+    return {one.name: getattr(found, one.name) for one in fields(found) if one.name not in names}
+
+
+def errors_as_json(errors: ModelErrors) -> dict[str, Any]:
+    """One model's errors, in SI units (rad or m)."""
+    return dict(plain(_without(errors, *_UNKEPT)))
+
+
+def _certainty(comparison: BaselineComparison) -> dict[str, Any]:
+    """How much better than the baselines a model is, and how certain that is."""
+    words = ("verdict", "certainty", "sentence")
+    comparisons = [
+        {
+            **_without(one, "low", "high", "better", "wins"), **_of(one, *words),
+            "ratio": {"mean": one.ratio, "low": one.low, "high": one.high},
+            "probability_better": one.better, "better_in": one.wins,
+        }
+        for one in comparison.comparisons
+    ]  # fmt: skip
+    spans = dict(zip(comparison.units, comparison.spans, strict=True))
+    together = {"better_than_all": spans, "comparisons": comparisons}
+    return _of(comparison, "recordings", "overall") | together
+
+
+def _novelty(found: Novelty) -> dict[str, Any]:
+    of_joints = lambda values: dict(zip(found.joints, values.tolist(), strict=True))
+    return {
+        "samples": found.samples,
+        "beyond": of_joints(found.beyond),
+        "beyond_any_joint": found.anywhere,
+        "reasons": dict(zip(REASONS, found.reasons, strict=True)),
+        "recordings": dict(found.recordings),
+        "stretches": [
+            {_RENAMED.get(key, key): value for key, value in _without(one).items()}
+            for one in found.stretches
+        ],
+        "rank_correlation": {
+            "one_step": of_joints(found.step_correlation),
+            "rollout": of_joints(found.rollout_correlation),
+            "rollout_all_joints": found.whole_correlation,
+        },
+        "error_beyond_over_within": of_joints(found.error_ratio),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses and arrays as nested tables and lists, numbers with six digits; None for what is
+    not a number."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    value = _without(value) if is_dataclass(value) else value
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    return value

@@ -1,10 +1,7 @@
 """The held-control test: with its control held, does the model come to rest, and where the robot
-does?
-
-One-step errors do not show a limit cycle, and a policy trained in a simulator that swings by itself
-learns nonsense. Moments from which a control is held are found in the recording, played on the
-virtual robot that made it, or frozen by hand.
-"""
+does? One-step errors do not show a limit cycle, and a policy trained in a simulator that swings by
+itself learns nonsense. Moments from which a control is held are found in the recording, played on
+the virtual robot that made it, or frozen by hand."""
 
 import hashlib
 import json
@@ -23,7 +20,7 @@ from genan.errors import GenanError
 from genan.evaluation.accuracy import divergence_bound, quiet
 from genan.jax_setup import cache_folder
 from genan.robot.package import VIRTUAL, open_virtual, robot_folder, virtual_names
-from genan.signals import Bounds, Controls, Spline
+from genan.signals import Bounds, Controls, Rng, Spline
 
 Joints = Float[np.ndarray, " nq"]
 
@@ -50,11 +47,6 @@ class Holds:
     held: Int[np.ndarray, " s"]  # Steps for which the robot really held it; all 0 when it did not.
     source: str  # Where they come from, for a reader.
 
-    @property
-    def compared(self) -> bool:
-        """Whether the robot itself held the controls."""
-        return bool((self.held > 0).any())
-
 
 def find_starts(trajectories: Trajectories, *, first: int, progress: JobProgress = quiet) -> Holds:
     """Where the control is held: in the recording, else on the virtual robot that made it, else
@@ -64,7 +56,7 @@ def find_starts(trajectories: Trajectories, *, first: int, progress: JobProgress
         progress("held controls on the virtual robot", 0, 1)
         found = make_holds(trajectories, first=first)
         progress("held controls on the virtual robot", 1, 1)
-    return freeze(trajectories, first=first) if found is None else found
+    return found or freeze(trajectories, first=first)
 
 
 def find_holds(trajectories: Trajectories, *, first: int) -> Holds | None:
@@ -78,13 +70,11 @@ def find_holds(trajectories: Trajectories, *, first: int) -> Holds | None:
     # the position at the row where the control changes was still reached under the held one
     end = np.minimum(np.append(begin[1:], len(u)), offsets[owner + 1] - 1)
     start = np.maximum(begin, offsets[owner] + first)
-    long = np.flatnonzero(end - start >= max(1, round(SHORTEST / trajectories.dt)))
-    if not len(long):
-        return None
-    chosen = long[_evenly(len(long))]
+    long = _evenly(np.flatnonzero(end - start >= max(1, round(SHORTEST / trajectories.dt))))
     stay = f"in which the controls stay for {SHORTEST:g} s or longer"
-    source = f"{len(chosen)} pieces of the recording {stay}"
-    return Holds(trajectories, start[chosen], (end - start)[chosen], source)
+    source = f"{len(long)} pieces of the recording {stay}"
+    found = Holds(trajectories, start[long], (end - start)[long], source)
+    return found if len(long) else None
 
 
 def make_holds(recorded: Trajectories, *, first: int) -> Holds | None:
@@ -116,27 +106,24 @@ def make_holds(recorded: Trajectories, *, first: int) -> Holds | None:
         with suppress(GenanError, OSError):
             kept.unlink(missing_ok=True)
             write(kept, played)
-    found = find_holds(played, first=first)
-    if found is None:
-        return None
-    where = "recorded on the virtual robot that made the recording"
-    return replace(found, source=f"{len(found.starts)} held controls {where}")
+    if found := find_holds(played, first=first):
+        where = "recorded on the virtual robot that made the recording"
+        found = replace(found, source=f"{len(found.starts)} held controls {where}")
+    return found
 
 
 def freeze(trajectories: Trajectories, *, first: int) -> Holds:
     """Evenly chosen states of a recording, from which the control shall be held as it was."""
-    age = np.arange(len(trajectories.q)) - np.repeat(
-        trajectories.offsets[:-1], trajectories.lengths
-    )
-    rows = np.flatnonzero(age >= first)
-    starts = rows[_evenly(len(rows))]
+    begins = np.repeat(trajectories.offsets[:-1], trajectories.lengths)
+    starts = _evenly(np.flatnonzero(np.arange(len(begins)) - begins >= first))
     frozen = "recorded states with the control frozen by hand; the robot was not compared"
     return Holds(trajectories, starts, np.zeros_like(starts), f"{len(starts)} {frozen}")
 
 
-def _evenly(count: int) -> Int[np.ndarray, " m"]:
-    """At most ``MOST`` of so many places."""
-    return np.unique(np.linspace(0, count - 1, min(MOST, count)).round().astype(np.int64))
+def _evenly(rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
+    """At most ``MOST`` of them."""
+    places = np.linspace(0, len(rows) - 1, min(MOST, len(rows)))
+    return rows[np.unique(places.round().astype(np.int64))]
 
 
 @dataclass(frozen=True)
@@ -145,15 +132,10 @@ class SplineThenHold:
 
     moving: float = MOVING  # Length of the spline [s].
 
-    def draw(
-        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
-    ) -> Controls:
+    def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
         """See ``genan.signals.Signal``."""
         u = Spline().draw(rng, bounds=bounds, duration=self.moving, dt=dt)
         return np.concatenate([u, np.repeat(u[-1:], round(duration / dt) - len(u), axis=0)])
-
-
-# --- The test.
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,14 +172,14 @@ class HeldControl:
     def verdict(self) -> str:
         """In words."""
         ran = f"ran away from {self.diverged} of {self.starts}"
-        moves = f"still moves in {self.still_moving} of {self.starts} starts"
-        moving = f"after {WHOLE:g} s of held control it {moves}"
+        part = f"{self.still_moving} of {self.starts}"
+        moving = f"after {WHOLE:g} s of held control it still moves in {part} starts"
         if self.fit_for_training:
             return f"it settles; {moving}."
         if self.compared:
             what = f"it {ran} held controls" if self.diverged else f"it limit-cycles; {moving}"
             return f"unfit for training policies: {what}."
-        what = ran if self.diverged else f"still moves after {self.still_moving} of {self.starts}"
+        what = ran if self.diverged else f"still moves after {part}"
         return (
             f"not known to be fit for training policies: it {what} controls that the robot never "
             "held. A robot driven by torque may do that, one with springs or position control may "
@@ -227,15 +209,11 @@ def judge_held_control(
         end = max(1, end)
         return speed[..., max(0, end - max(1, round(seconds / dt))) : end, :].mean(axis=-2)
 
-    def mean(values: Float[np.ndarray, "s nq"]) -> Joints:
-        """Over the starts that did not run away; not a number when there are none."""
-        return (
-            np.asarray(values[stayed].mean(axis=0)) if stayed.any() else np.full_like(usual, np.nan)
-        )
-
+    # Over the starts that did not run away; not a number when there are none.
+    mean = lambda x: x[stayed].mean(axis=0) if stayed.any() else np.full_like(usual, np.nan)
     robot: dict[str, Any] = dict.fromkeys(("robot_speed_left", "pose_difference", "robot_speed"))
     robot["hold"] = 0.0
-    if holds.compared:
+    if holds.held.any():
         held, each = np.minimum(holds.held, steps), np.arange(len(starts))
         # From the start on; after the end of a hold its last position.
         q = data.q[starts[:, None] + np.minimum(np.arange(int(held.max()) + 1), held[:, None])]

@@ -2,17 +2,15 @@
 
 Samples of one recording, rollouts that start in it and pieces that it was cut into are not
 independent. So errors are summed over each recording (``ErrorSums``), and whole recordings are
-drawn again for an interval (``bootstrap``).
-
-A model and a baseline are compared recording by recording: whole recordings are drawn again for the
-interval of the ratio of their errors; and the share of random signs of the recordings' log ratios
-that give as large a mean as was found is the probability that chance alone did it. The words for it
-are ``WORDS``.
+drawn again for the interval of a mean (``bootstrap``), or of the ratio of a model's errors and a
+baseline's. The share of random signs of the recordings' log ratios that give as large a mean as was
+found is the probability that chance alone did it. The words for it are ``WORDS``.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -32,7 +30,7 @@ _COLUMNS = 1 << 12  # Columns that are resampled at once, so that a whole curve 
 MARKS = 40  # Steps of the rollouts that models are compared at, at most.
 
 WORDS = ((0.005, "certain"), (0.05, "likely"))
-"""What a difference is called whose doubt is at most this; beyond the last nothing can be told."""
+"""What a difference is called whose doubt is at most this; beyond the last nothing can be said."""
 FEW = 6  # With fewer recordings than this an interval over recordings is too narrow to be believed.
 
 _EXACT = 12  # Up to this many recordings all signs are tried; beyond, ``_DRAWS`` of them.
@@ -47,17 +45,16 @@ class Estimate:
     low: Float[np.ndarray, "*shape"]
     high: Float[np.ndarray, "*shape"]
 
-    def __getitem__(self, index: Any) -> "Estimate":
-        """The part at ``index`` of all three."""
-        return Estimate(*(np.asarray(part[index]) for part in (self.mean, self.low, self.high)))
+    def each(self, change: Callable[[np.ndarray], Any]) -> "Estimate":
+        """``change`` of all three."""
+        return Estimate(*(np.asarray(change(part)) for part in (self.mean, self.low, self.high)))
 
-    def root(self) -> "Estimate":
-        """A root mean square from the mean of squares."""
-        return Estimate(*(np.sqrt(part) for part in (self.mean, self.low, self.high)))
+    def __getitem__(self, index: Any) -> "Estimate":
+        return self.each(itemgetter(index))
 
     def times(self, factor: float) -> "Estimate":
         """The same in another unit."""
-        return Estimate(*(np.asarray(factor * part) for part in (self.mean, self.low, self.high)))
+        return self.each(lambda part: factor * part)
 
 
 def bootstrap(sums: Sums, counts: Counts, *, resamples: int = RESAMPLES) -> Estimate:
@@ -105,16 +102,11 @@ def rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> 
     a, b = a[known], b[known]
     if len(a) < 3 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
         return float("nan")
-    return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
-
-
-def _ranks(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """From 1 on; equal values share the mean of theirs."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - 0.5 * (counts - 1))[place])
-
-
-# --- Errors of one model.
+    ranks = []
+    for values in (a, b):
+        _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(counts) - 0.5 * (counts - 1))[place])  # equal values share theirs
+    return float(np.corrcoef(np.stack(ranks))[0, 1])
 
 
 def marks(horizon: int, dt: float) -> Int[np.ndarray, " M"]:
@@ -128,9 +120,7 @@ def half_second(dt: float) -> int:
     return max(1, round(0.5 / dt))
 
 
-def with_overall(
-    errors: Float[np.ndarray, "*batch nq"], joint_units: Sequence[str]
-) -> Float[np.ndarray, "*batch k"]:
+def with_overall(errors: Float[np.ndarray, "*batch nq"], joint_units: Sequence[str]) -> np.ndarray:
     """``errors`` with the mean over the joints of each unit appended."""
     which = [[one == unit for one in joint_units] for unit in dict.fromkeys(joint_units)]
     means = np.stack([errors[..., mine].mean(axis=-1) for mine in which], axis=-1)
@@ -139,33 +129,37 @@ def with_overall(
 
 @dataclass(frozen=True, eq=False)
 class ErrorSums:
-    """Sums of absolute and squared position errors over each of G recordings.
-
-    Row 0 is one step ahead from every sample, row r is after r steps open loop. The last axis has
-    one column per joint, then the mean over the joints of each unit.
-    """
+    """Sums of absolute and squared position errors over each of G recordings. Row 0 is one step
+    ahead from every sample, row r is after r steps open loop. The last axis has one column per
+    joint, then the mean over the joints of each unit."""
 
     recordings: tuple[str, ...]  # Name of each recording [G].
+    joints: tuple[str, ...]
     joint_units: tuple[str, ...]
     dt: float  # Length of a step [s].
     absolute: Float[np.ndarray, "G rows k"]  # Rows 0 to R [rad or m].
     squares: Float[np.ndarray, "G marked k"]  # Row 0 and those of ``marks`` [rad^2 or m^2].
     counts: Int[np.ndarray, "G 2"]  # How many samples, and how many rollouts.
+    marks: Int[np.ndarray, " M"]  # Steps of the rollouts that models are compared at.
 
     @classmethod
     def zero(cls, data: Trajectories, horizon: int) -> "ErrorSums":
         """No errors yet."""
         names, units = tuple(dict.fromkeys(data.recordings)), data.joint_units
         absolute = np.zeros((len(names), 1 + horizon, len(units) + len(set(units))))
-        squares = absolute[:, : 1 + len(marks(horizon, data.dt))].copy()
-        return cls(names, units, data.dt, absolute, squares, np.zeros((len(names), 2), np.int64))
+        steps, counts = marks(horizon, data.dt), np.zeros((len(names), 2), np.int64)
+        squares = absolute[:, : 1 + len(steps)].copy()
+        return cls(names, data.joints, units, data.dt, absolute, squares, counts, steps)
 
     @classmethod
     def join(cls, parts: Sequence["ErrorSums"]) -> "ErrorSums":
         """Those of several trials that share no recording."""
         names = tuple(name for part in parts for name in part.recordings)
         pairs = zip(*((part.absolute, part.squares, part.counts) for part in parts), strict=True)
-        return cls(names, parts[0].joint_units, parts[0].dt, *map(np.concatenate, pairs))
+        absolute, squares, counts = map(np.concatenate, pairs)
+        return replace(
+            parts[0], recordings=names, absolute=absolute, squares=squares, counts=counts
+        )
 
     @classmethod
     def mean(cls, parts: Sequence["ErrorSums"]) -> "ErrorSums":
@@ -186,19 +180,12 @@ class ErrorSums:
             sums[present, rows] += np.add.reduceat(columns, begins, axis=0)
         self.counts[:, kind] += np.bincount(of, minlength=len(self.counts))
 
-    @property
-    def marks(self) -> Int[np.ndarray, " M"]:
-        """Steps of the rollouts that models are compared at."""
-        return marks(self.absolute.shape[1] - 1, self.dt)
-
 
 @dataclass(frozen=True, eq=False)
 class ModelErrors:
-    """Mean absolute position errors of one model, with 95 % intervals over whole recordings.
-
-    The last axis of an estimate has one column per joint, then the mean over the joints of each
-    unit: one column, or two for a robot with hinges and slides.
-    """
+    """Mean absolute position errors of one model, with 95 % intervals over whole recordings. The
+    last axis of an estimate has one column per joint, then the mean over the joints of each unit:
+    one column, or two for a robot with hinges and slides."""
 
     name: str
     joints: tuple[str, ...]
@@ -213,18 +200,16 @@ class ModelErrors:
     sums: ErrorSums | None = None  # Errors of each recording; None for a member of an ensemble.
 
     @classmethod
-    def of(
-        cls, name: str, joints: tuple[str, ...], sums: ErrorSums, *, diverged: int, models: int = 1
-    ) -> "ModelErrors":
+    def of(cls, name: str, sums: ErrorSums, *, diverged: int, models: int = 1) -> "ModelErrors":
         """From the errors of each recording; ``models``: how many they are the mean of."""
         samples, rollouts = sums.counts.T
         return cls(
-            name, joints, sums.joint_units,
+            name, sums.joints, sums.joint_units,
             one_step=bootstrap(sums.absolute[:, 0], samples),
             curve=bootstrap(sums.absolute[:, 1:], rollouts),
             samples=int(samples.sum()), rollouts=models * int(rollouts.sum()), diverged=diverged,
-            one_step_rms=bootstrap(sums.squares[:, 0], samples).root(),
-            rollout_rms=bootstrap(sums.squares[:, -1], rollouts).root(), sums=sums,
+            one_step_rms=bootstrap(sums.squares[:, 0], samples).each(np.sqrt),
+            rollout_rms=bootstrap(sums.squares[:, -1], rollouts).each(np.sqrt), sums=sums,
         )  # fmt: skip
 
     @property
@@ -286,7 +271,8 @@ class Comparison:
         when, other = self.when, self.baseline
         if not np.isfinite(self.ratio):
             return f"{when} the model and {other} cannot be compared: one of them has no error."
-        times, ends = f"{_ratio(self.ratio)} times", f"{_ratio(self.low)} to {_ratio(self.high)}"
+        form = lambda x: f"{x:.2f}" if x < 10.0 else f"{x:.0f}" if x < 1e4 else "over 10000"
+        times, ends = f"{form(self.ratio)} times", f"{form(self.low)} to {form(self.high)}"
         if self.recordings == 1:
             only = "in the one recording there is, which says nothing of another"
             return f"{when} {times} as accurate as {other} {only}."
@@ -318,11 +304,7 @@ class BaselineComparison:
     spans: tuple[Span, ...]  # Of each unit: where it beats every baseline, at least likely.
     units: tuple[str, ...]
     horizon: float  # Length of the rollouts [s].
-
-    @property
-    def recordings(self) -> int:
-        """How many were compared."""
-        return self.comparisons[0].recordings
+    recordings: int  # How many were compared.
 
     def best(self, steps: int, unit: str) -> Comparison:
         """The comparison with the strongest baseline after this many steps."""
@@ -379,7 +361,8 @@ def compare(model: ModelErrors, baselines: Sequence[ModelErrors]) -> BaselineCom
                 comparisons.append(Comparison(baseline.name, step, step * sums.dt, unit, **values))
     better = np.all(sure, axis=0)[1:, len(model.joint_units) :]
     spans = tuple(_longest(column, steps * sums.dt) for column in better.T)
-    return BaselineComparison(tuple(comparisons), spans, units, float(steps[-1] * sums.dt))
+    end, count = float(steps[-1] * sums.dt), comparisons[0].recordings
+    return BaselineComparison(tuple(comparisons), spans, units, end, count)
 
 
 def _paired(model: ErrorSums, baseline: ErrorSums) -> dict[str, Shaped[np.ndarray, "rows k"]]:
@@ -425,7 +408,3 @@ def _longest(good: Bool[np.ndarray, " M"], seconds: Float[np.ndarray, " M"]) -> 
         return None
     k = int((ends - begins).argmax())
     return float(seconds[begins[k]]), float(seconds[ends[k] - 1])
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}" if value < 10.0 else f"{value:.0f}" if value < 1e4 else "over 10000"

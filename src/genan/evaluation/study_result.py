@@ -24,7 +24,6 @@ from genan.files import write_atomically
 VERSION = 1
 SUFFIX, SEARCH_SUFFIX = ".study.json", ".search.json"
 """Files are called ``<study>-<size>.study.json`` and ``search-<what>-<size>.search.json``."""
-PAPER = "paper.json"
 T = TypeVar("T")
 
 
@@ -105,12 +104,13 @@ class StoredResult:
     """A result that is kept in one JSON file."""
 
     noun: ClassVar[str]  # What found it.
+    file: ClassVar[str]  # What its file is called, by its fields.
     maker: ClassVar[str] = "python -m experiments"  # What makes the file.
 
     @property
     def filename(self) -> str:
         """What its file is called."""
-        raise NotImplementedError
+        return self.file.format(**vars(self))
 
     def content(self) -> dict[str, Any]:
         """What is in the file."""
@@ -120,28 +120,25 @@ class StoredResult:
         """Write it, whole or not at all; returns the file."""
         folder.mkdir(parents=True, exist_ok=True)
         content = {"format": f"genan {self.noun}", "version": VERSION, **self.content()}
-        path = folder / self.filename
-        write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode())
-        return path
+        text = json.dumps(content, indent=1, allow_nan=False)
+        write_atomically(folder / self.filename, text.encode())
+        return folder / self.filename
 
     @classmethod
     def load(cls: type[T], path: Path | str) -> T:
         """What ``save`` wrote to ``path``, or to the folder where the name never differs."""
         kind: Any = cls
         try:
-            path = Path(path) / kind.filename if Path(path).is_dir() else Path(path)
+            path = Path(path) / kind.file if Path(path).is_dir() else Path(path)
             content = json.loads(path.read_bytes())
             if (content["format"], content["version"]) != (f"genan {kind.noun}", VERSION):
                 raise ValueError(f"format {content['format']!r}, version {content['version']}")
-            made: T = _made(cls, content)
+            return _made(cls, content)
         except FileNotFoundError:
             raise DataError(f"There is no {path}; '{kind.maker}' makes one.") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{path} is not the result of a {kind.noun} ({error}); remove it and run the "
-                f"{kind.noun} again."
-            ) from None
-        return made
+            other = f"{path} is not the result of a {kind.noun} ({error})"
+            raise DataError(f"{other}; remove it and run the {kind.noun} again.") from None
 
 
 def _made(kind: Any, content: Any) -> Any:
@@ -163,7 +160,7 @@ def _made(kind: Any, content: Any) -> Any:
 class StudyResult(StoredResult):
     """Everything a study found."""
 
-    noun = "study"
+    noun, file = "study", "{study}-{size}" + SUFFIX
     study: str
     size: str  # smoke, small or full
     title: str
@@ -179,11 +176,6 @@ class StudyResult(StoredResult):
     def complete(self) -> bool:
         """Whether every job is done."""
         return all(job.state == "done" for job in self.jobs)
-
-    @property
-    def filename(self) -> str:
-        """What its file is called."""
-        return f"{self.study}-{self.size}{SUFFIX}"
 
 
 @dataclass(frozen=True)
@@ -203,7 +195,7 @@ class SearchTrial:
 class SearchResult(StoredResult):
     """Everything a search found."""
 
-    noun = "search"
+    noun, file = "search", "search-{what}-{size}" + SEARCH_SUFFIX
     what: str
     size: str  # smoke, small or full
     objective: str  # what is compared, for people
@@ -236,23 +228,10 @@ class SearchResult(StoredResult):
         valued = [(sign * t.value, t.number, t) for t in self.trials if t.value is not None]
         return tuple(trial for *_, trial in sorted(valued, key=lambda row: row[:2]))
 
-    @property
-    def filename(self) -> str:
-        """What its file is called."""
-        return search_filename(self.what, self.size)
-
-
-def search_filename(what: str, size: str) -> str:
-    """What the file of such a search is called."""
-    return f"search-{what}-{size}{SEARCH_SUFFIX}"
-
-
-# --- The paper's figures as numbers with their 95 % intervals.
-
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """One figure of the paper, or a table."""
+    """One figure of the paper, or a table, as numbers with their 95 % intervals."""
 
     source: str  # Where it is: the paper's arXiv number, and which figure.
     axis: str  # What is along the axis.
@@ -274,7 +253,8 @@ def paper_figure(name: str) -> PaperFigure:
 @cache
 def paper_figures() -> Mapping[str, PaperFigure]:
     """All figures of the paper, by their names."""
-    content = json.loads((resources.files(__package__) / PAPER).read_bytes(), parse_int=float)
+    path = resources.files(__package__) / "paper.json"
+    content = json.loads(path.read_bytes(), parse_int=float)
     for figure in content["figures"].values():
         figure["source"] = f"{content['source']}, {figure['source']}"
         figure["places"] = tuple(figure["places"])

@@ -5,35 +5,389 @@
     found = transfer(setup, robot_seeds=(0, 1, 2), trials=100, out="runs/transfer")
     found.succeeded, found.interval
 
-What is in the folder: docs/transfer.md.
+How trials of a task go is a ``TrialSetup``, one class for each task. The protocol is the paper's:
+initial controls are drawn from those that the policy was trained from and ramped to from rest over
+2 s; then the policy acts at once, for as long as an episode. A task that needs props (a ball, a
+cup) is tried on virtual robots that have them, ``RobotPackage.benches[task]``: what such a bench
+must offer apart from being a ``genan.robot.virtual.VirtualRobot`` is the matter of the task's
+set-up. What is in the folder of a transfer: docs/transfer.md.
 """
 
 import io
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, final
 
 import numpy as np
+from jaxtyping import Float, Shaped
 
 from genan.data.hdf5 import make_folder
-from genan.deployment.flight import FlightRecorder
-from genan.deployment.loop import ControlLoop
-from genan.deployment.safety import StopReason
-from genan.errors import SettingError
+from genan.deployment import interface
+from genan.deployment.ball_tracking import BallTracker, NumpyBallFilter, Rally, TrackedBall
+from genan.deployment.controller import Controller, Goal, PolicyController, TaskObservation
+from genan.deployment.flight import Flight, FlightRecorder
+from genan.deployment.interface import Reading, RobotInterface, VirtualInterface
+from genan.deployment.loop import TO_REST, ControlLoop, Hold, RampTo
+from genan.deployment.safety import SafetySettings, StopReason
+from genan.errors import SettingError, listing, refuse
 from genan.evaluation.statistics import wilson
 from genan.evaluation.study_result import StoredResult
-from genan.evaluation.trials import TrialSetup, TrialVerdict
-from genan.files import write_atomically
+from genan.files import Place, write_atomically
 from genan.provenance import versions
+from genan.rl import numpy_policy
+from genan.rl.contract import PolicyContract, PolicyError
+from genan.rl.numpy_policy import NumpyPolicy
+from genan.robot.package import VIRTUAL, open_virtual
 from genan.tasks.registry import task_entry, task_names
-from genan.words import plural
+from genan.words import DEGREES, plural
 
+Controls = Float[np.ndarray, " nu"]
+Point = Float[np.ndarray, " 3"]
+Chance = np.random.Generator
+
+RAMP = 2.0  # Time in which the initial controls are reached [s] (paper).
+PAUSE = 1.0  # A robot that cannot be put back stays at rest for this long before each trial [s].
+STRING_EVERY = 10  # The string's shape is kept at every tenth tick: 50 Hz, the rate of a film.
+PATIENCE = 0.5  # A ball that no camera has seen for this long after its launch is given up [s].
+IN_CUP = 0.3  # A ball that has lain in the cup for this long is in, for someone who watches [s].
 RESULT, FLIGHTS, BALLS = "transfer.json", "flights.h5", "balls"
 """Names in the folder of a transfer: the result, and in each robot's folder its flights and the
 balls' true paths."""
+
+
+@dataclass(frozen=True)
+class TrialVerdict:
+    """What a trial came to."""
+
+    success: bool
+    outcome: str  # One of the task's ``TaskEntry.outcomes``, or the reason why it was stopped.
+    numbers: Mapping[str, Any] = field(default_factory=dict)  # What was measured, for JSON.
+
+
+@dataclass(frozen=True)
+class PreparedTrial:
+    """A trial that is ready to begin."""
+
+    u: Controls  # Initial controls.
+    controllers: tuple[Controller, ...]  # All that have a turn in it, in order.
+    judge: Callable[[Flight], TrialVerdict]  # Says what a flight came to that was not stopped.
+    goal: Float[np.ndarray, " nq"] | None = None  # Joint position to reach [rad or m].
+    truth: Callable[[], Mapping[str, Shaped[np.ndarray, "..."]]] = dict
+    """What no sensor says, for films: ``time`` [s], ``ball`` and ``string`` [m]. Empty where there
+    is nothing to see."""
+
+
+class TrialSetup(ABC):
+    """A policy, a robot, and a judge. Subclasses are final, one for each task."""
+
+    task: ClassVar[str]  # Name of the task.
+    needs_props: ClassVar[bool] = False  # Whether the robot must be a virtual one with props.
+
+    def __init__(
+        self, policy: NumpyPolicy, robot: RobotInterface, *, robot_seed: int | None = None
+    ) -> None:
+        """Try ``policy`` on ``robot``, which is not connected yet; ``robot_seed``: which specimen
+        it is, where that can be chosen. A policy for another task or robot is refused."""
+        check_task(policy, self.task)
+        PolicyContract.from_settings(policy.contract).check_robot(robot.robot)
+        self.policy, self.robot, self.robot_seed = policy, robot, robot_seed
+        self.constants: Mapping[str, Any] = policy.contract["constants"]
+        self.safety = replace(SafetySettings(), change=policy.action_scale)
+        self._bounds = self.constant("u_lower"), self.constant("u_upper")
+        for bound in self._bounds:
+            self.ramp(bound)  # refused here, before anything moves
+
+    def prepare(self, trial: int, *, seed: int = 0) -> PreparedTrial:
+        """Make everything ready for a trial; the robot must be connected. What is drawn depends on
+        ``seed`` and the trial's number alone."""
+        chance = np.random.default_rng([seed, trial])
+        return self.prepared(trial, chance.uniform(*self._bounds), chance)
+
+    @abstractmethod
+    def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
+        """The trial from initial controls ``u``; ``chance`` for what else is drawn."""
+
+    def markers(self) -> Mapping[str, Float[np.ndarray, "..."]]:
+        """Where things are now, as ``genan.tasks.task.Task.markers`` says it of a simulation: a
+        position [m] for each moving body, points [m] for each line, in the task's frame."""
+        return {}
+
+    def success_so_far(self) -> bool | None:
+        """Whether the trial that is going on has succeeded or failed; None while that is open."""
+        return None
+
+    def constant(self, name: str) -> Float[np.ndarray, " n"]:
+        """The policy's constant ``name`` as numbers."""
+        return np.array(self.constants[name], float)
+
+    def verdict(self, success: bool, **numbers: Any) -> TrialVerdict:
+        """Success, or the other outcome of a task that has but two."""
+        return TrialVerdict(success, task_entry(self.task).outcomes[not success], numbers)
+
+    def flown(self, u: Controls, observation: TaskObservation) -> tuple[Controller, ...]:
+        """Who flies a trial without props: from rest to ``u``, then the policy. A virtual robot is
+        put back to rest at once; any other one is held there for a while."""
+        controllers = (self.ramp(u), self.policy_controller(observation))
+        if isinstance(self.robot, VirtualInterface):
+            self.robot.virtual.reset()
+            return controllers
+        return (Hold(seconds=PAUSE, robot=self.robot.robot), *controllers)
+
+    def ramp(self, u: Controls) -> RampTo:
+        """To the initial controls ``u``."""
+        return RampTo(u, seconds=RAMP, robot=self.robot.robot, change=self.safety.change)
+
+    def policy_controller(self, observation: TaskObservation) -> PolicyController:
+        """The policy, for as long as an episode."""
+        return PolicyController(self.policy, observation, robot=self.robot.robot)
+
+
+@final
+class ReacherTrials(TrialSetup):
+    """Succeeds when the arm is near a drawn goal as the policy's time is up. Any robot will do."""
+
+    task = "reacher"
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._goals = self.constant("goal_lower"), self.constant("goal_upper")
+        for bound in self._goals:
+            Goal(bound, self.robot.robot)  # refused here, before anything moves
+
+    def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
+        goal = chance.uniform(*self._goals)
+
+        def judged(flight: Flight) -> TrialVerdict:
+            # By the joint positions that were read when the policy's time was up; for a person in
+            # degrees, or m for slides.
+            error = np.abs(flight.q[flight.during(TO_REST).start] - goal)
+            factors = [DEGREES if joint.unit == "rad" else 1.0 for joint in flight.robot.joints]
+            shown = np.array(factors) * error
+            reached = bool(error.mean() < self.constants["tolerance"])
+            return self.verdict(reached, error=shown.tolist(), mean_error=float(shown.mean()))
+
+        flown = self.flown(u, Goal(goal, self.robot.robot))
+        return PreparedTrial(u, flown, judged, goal=goal)
+
+
+# --- Trials with a ball: ball-in-a-cup and table tennis, on virtual robots that have one.
+
+
+class _Watched(VirtualInterface):
+    """A virtual robot that is watched after each command."""
+
+    def __init__(self, robot: VirtualInterface, watch: Callable[[], None]) -> None:
+        super().__init__(robot.virtual, paced=isinstance(robot.clock, interface.WallClock))
+        self._watch = watch
+
+    def command(self, u: Controls) -> Controls:
+        sent = super().command(u)
+        self._watch()
+        return sent
+
+
+class _Pause(Controller):
+    """Acts once, then leaves the controls alone until ``over`` says so of the number of ticks."""
+
+    def __init__(self, first: Callable[[], None], over: Callable[[int], bool]) -> None:
+        self._first, self._over, self._ticks = first, over, 0
+
+    def begin(self, reading: Reading, u: Controls) -> None:
+        self._first()
+
+    def act(self, reading: Reading, u: Controls) -> Controls:
+        self._ticks += 1
+        return np.zeros_like(u)
+
+    def done(self) -> bool:
+        return self._over(self._ticks)
+
+
+class _BallTrials(TrialSetup):
+    """The tracker is shown the ball after each command; its path is remembered.
+
+    The bench is a ``VirtualRobot`` that also has ``tracker()``, a ``BallSource`` that is shown the
+    true ball: ``reset(trial)`` forgets the last and makes the errors of ``trial``, ``see(time,
+    position, hidden=part)`` [s, m, 0 to 1]; ``ball_for_evaluation_only()``, the true position [m]
+    of the ball and what else is known of it, in the frame of the robot's base (ball-in-a-cup) or of
+    the court (table tennis, ``genan.tasks.ball``); and ``outcome()``, an ``Enum`` whose value is a
+    word of the task, or None while that is open. Ball-in-a-cup: ``reset(trial)``,
+    ``string_for_evaluation_only()`` [points, 3] and ``time_in_cup`` [s]. Table tennis:
+    ``launch(trial)``, ``time`` since then [s], ``finish()``, which lets the ball fly on until it is
+    judged and returns the outcome, and ``landing()`` [3] or None.
+    """
+
+    needs_props = True
+
+    def __init__(self, policy: NumpyPolicy, robot: VirtualInterface, **settings: Any) -> None:
+        robot.connect()
+        bench: Any = robot.virtual
+        self.bench, self.tracker = bench, bench.tracker()
+        super().__init__(policy, _Watched(robot, self.see), **settings)
+
+    def forget(self, trial: int) -> None:
+        """Forget the last ball; the tracker makes the errors of ``trial`` now."""
+        self.tracker.reset(trial)
+        self._path: list[tuple[float, Point]] = []
+        self._strings: list[np.ndarray] = []
+
+    def see(self) -> None:
+        """Show the tracker the ball, if there is one."""
+        if (ball := self.ball()) is None:
+            return
+        if len(self._path) % STRING_EVERY == 0 and (string := self.string()) is not None:
+            self._strings.append(string)
+        time = self.robot.read().time
+        self.tracker.see(time, ball, hidden=self.hidden())
+        self._path.append((time, ball))
+
+    def truth(self) -> Mapping[str, np.ndarray]:
+        """Times [s], where the ball truly was [m], and at every tenth the string."""
+        times, balls = ([one[k] for one in self._path] for k in (0, 1))
+        found = {"time": np.array(times), "ball": np.array(balls).reshape(-1, 3)}
+        return {**found, "string": np.array(self._strings)} if self._strings else found
+
+    def ball(self) -> Point | None:
+        """Where the ball truly is [m]; None while there is none."""
+        return self.bench.ball_for_evaluation_only()[0]
+
+    def string(self) -> Float[np.ndarray, "points 3"] | None:
+        """The string from where it is tied to the ball's centre [m], if there is one."""
+        return None
+
+    def hidden(self) -> float:
+        """How much of the ball the tracker cannot see, 0 to 1."""
+        return 0.0
+
+    def markers(self) -> Mapping[str, np.ndarray]:
+        found = {"ball": self.ball(), "string": self.string()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def success_so_far(self) -> bool | None:
+        outcome = self.bench.outcome()
+        return None if outcome is None else outcome.value == task_entry(self.task).outcomes[0]
+
+
+@final
+class CupTrials(_BallTrials):
+    """A trial succeeds when the ball is in the cup as the policy's time is up."""
+
+    task = "ball-in-a-cup"
+
+    def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
+        self.bench.reset(trial)
+        self.forget(trial)
+        self.see()
+        arm, repeat = self.robot.robot, self.policy.action_repeat
+        ball = TrackedBall(self.tracker, arm, buffer=self.constants["buffer"], repeat=repeat)
+        found: list[TrialVerdict] = []
+
+        def look() -> None:
+            numbers = {"seconds_in_cup": self.bench.time_in_cup}
+            word = self.bench.outcome().value
+            found.append(TrialVerdict(bool(self.hidden()), word, numbers))
+
+        # One tick, for the ramp to rest would shake the ball out.
+        pause = _Pause(look, lambda ticks: bool(found))
+        flown = (self.ramp(u), self.policy_controller(ball), pause)
+        return PreparedTrial(u, flown, lambda flight: found[0], truth=self.truth)
+
+    def string(self) -> Float[np.ndarray, "points 3"]:
+        return self.bench.string_for_evaluation_only()
+
+    def hidden(self) -> float:
+        return float(bool(super().success_so_far()))  # by the cup
+
+    def success_so_far(self) -> bool | None:
+        """True once the ball has lain in the cup for a while; until then it may still come."""
+        return True if self.bench.time_in_cup > IN_CUP else None
+
+
+@final
+class TennisTrials(_BallTrials):
+    """A trial succeeds when the ball, once hit, first comes down on the opponent's half of the
+    table. It is launched when the initial controls are reached, and the policy begins when a camera
+    has seen it. It flies on while the controls go to rest, and to its end after that."""
+
+    task = "table-tennis"
+    _launched = False
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._filter = NumpyBallFilter.load(self.constants["launcher"])
+
+    def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
+        self._launched = False
+        self.bench.reset()
+        self.forget(trial)
+        arm, tracker = self.robot.robot, BallTracker(self.tracker, self._filter)
+        rally = Rally(tracker, arm, repeat=self.policy.action_repeat)
+
+        def launch() -> None:
+            self.bench.launch(trial)
+            self._launched = True
+            self.see()
+
+        def judged(flight: Flight) -> TrialVerdict:
+            outcome, landing = self.bench.outcome() or self.bench.finish(), self.bench.landing()
+            numbers = {"landing": None if landing is None else landing.tolist()}
+            return TrialVerdict(bool(self.success_so_far()), outcome.value, numbers)
+
+        pause = _Pause(launch, lambda ticks: rally.seen or ticks >= round(PATIENCE / arm.dt))
+        flown = (self.ramp(u), pause, self.policy_controller(rally))
+        return PreparedTrial(u, flown, judged, truth=self.truth)
+
+    def ball(self) -> Point | None:
+        return super().ball() if self._launched else None
+
+
+def open_trials(policy: NumpyPolicy, *, robot: str | None = None, **settings: Any) -> TrialSetup:
+    """The trials of the task that ``policy`` was trained for, on ``robot`` (a name that
+    ``open_robot`` knows; left out: the virtual one that the policy was trained for), with the
+    ``settings`` of that robot: ``seed``, ``hours``, ``drift``, ``paced``, or ``host``, ``port``."""
+    task, own = policy.contract["task"], VIRTUAL + policy.contract["robot"]
+    kind, robot = task_entry(task).load("trial"), own if robot is None else robot
+    if not kind.needs_props:
+        seed = settings.get("seed", 0) if robot.startswith(VIRTUAL) else None
+        return kind(policy, interface.open_robot(robot, **settings), robot_seed=seed)
+    if not robot.startswith(VIRTUAL):
+        if robot not in interface.interface_names():
+            interface.open_robot(robot)  # says which there are
+        raise SettingError(
+            f"Trials of {task!r} need a ball tracker, and none is connected to {robot!r}: use "
+            f"{own!r}, or give your tracker as a BallSource to genan.deployment.ball_tracking in "
+            "Python (docs/transfer.md)."
+        )
+    paced = bool(settings.pop("paced", False))
+    if unknown := [name for name in settings if name not in ("seed", "hours", "drift")]:
+        raise SettingError(f"The robot {robot!r} has no setting {listing(unknown)}.")
+    virtual: Any = open_virtual(robot, task=task, **settings)
+    virtual.command(virtual.robot.u_rest)  # compiles, which no tick should wait for
+    virtual.reset()
+    return kind(policy, VirtualInterface(virtual, paced=paced), robot_seed=virtual.seed)
+
+
+def check_task(policy: NumpyPolicy, task: str) -> None:
+    """Refuse a policy for another task."""
+    if (mine := policy.contract.get("task")) != task:
+        raise SettingError(f"The policy was trained for the task {mine!r}, not for {task!r}.")
+
+
+def load_policy(folder: Place, task: str) -> NumpyPolicy:
+    """The policy in ``folder`` (of 'genan train' or an export), which must be one for ``task``."""
+    try:
+        policy = numpy_policy.load(folder)
+    except numpy_policy.NumpyPolicyError as error:
+        raise PolicyError(str(error)) from None
+    check_task(policy, task)
+    return policy
+
+
+# --- Trying, and counting.
 
 
 @dataclass(frozen=True)
@@ -53,25 +407,21 @@ class TransferTrial:
     frame [m]."""
     reason: str = StopReason.FINISHED.name  # Why the flight ended: name of a ``StopReason``.
 
-    @property
-    def late(self) -> bool:
-        """Whether a computer was too busy for it: that says nothing about the policy."""
-        return StopReason[self.reason].is_lateness
-
 
 @dataclass(frozen=True)
 class TransferResult(StoredResult):
     """All trials there are."""
 
-    noun, maker, filename = "transfer", "genan transfer", RESULT
+    noun, maker, file = "transfer", "genan transfer", RESULT
     task: str
     trials: tuple[TransferTrial, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)  # Policy, robot, protocol and versions.
 
     @property
     def completed(self) -> tuple[TransferTrial, ...]:
-        """The trials that count: those that no computer was too late for."""
-        return tuple(trial for trial in self.trials if not trial.late)
+        """The trials that count: those that no computer was too busy for, which says nothing about
+        the policy."""
+        return tuple(one for one in self.trials if not StopReason[one.reason].is_lateness)
 
     @property
     def succeeded(self) -> int:
@@ -91,12 +441,9 @@ class TransferResult(StoredResult):
     def words(self) -> str:
         """What came out: "13 of 13 completed trials succeeded; 7 were stopped because ..."."""
         late = len(self.trials) - len(self.completed)
-        if not late:
-            return f"{self.succeeded} of {plural(len(self.trials), 'trial')} succeeded"
-        count = f"{self.succeeded} of {plural(len(self.completed), 'completed trial')} succeeded"
-        return (
-            f"{count}; {late} {'was' if late == 1 else 'were'} stopped because a computer was late"
-        )
+        trials = plural(len(self.completed), "completed trial" if late else "trial")
+        stopped = f"; {plural(late, 'was', 'were')} stopped because a computer was late"
+        return f"{self.succeeded} of {trials} succeeded{stopped if late else ''}"
 
     @property
     def robot_seeds(self) -> tuple[int | None, ...]:
@@ -119,12 +466,11 @@ class TransferResult(StoredResult):
         return float(np.mean(values)) if values else float("nan")
 
     def content(self) -> dict[str, Any]:
-        """What ``transfer.json`` holds."""
-        trials = [asdict(trial) for trial in self.trials]
         return {
-            "task": self.task, "succeeded": self.succeeded, "trials_done": len(trials),
+            "task": self.task, "succeeded": self.succeeded, "trials_done": len(self.trials),
             "completed": len(self.completed), "interval_95": list(self.interval),
-            "outcomes": self.outcomes(), "about": dict(self.about), "trials": trials,
+            "outcomes": self.outcomes(), "about": dict(self.about),
+            "trials": [asdict(trial) for trial in self.trials],
         }  # fmt: skip
 
 
@@ -139,7 +485,7 @@ def transfer(
     robot_seeds: Sequence[int | None] = (0,),
     trials: int = 100,
     seed: int = 0,
-    out: Path | str | None = None,
+    out: Place | None = None,
     about: Mapping[str, Any] | None = None,
     stopping: Callable[[], bool] = lambda: False,
     finished: Callable[[TransferResult], None] = lambda so_far: None,
@@ -159,71 +505,56 @@ def transfer(
         finished: called after each trial with all that there are so far.
     """
     count = len(robot_seeds)
-    refusals = (
+    refuse(
         (trials < 1 or not count, f"At least one trial on one robot, not {trials} on {count}."),
         (len(set(robot_seeds)) < count, f"The seeds {list(robot_seeds)} name one robot twice."),
         (seed < 0, f"A seed must not be negative, got {seed}."),
     )
-    for refused, words in refusals:
-        if refused:
-            raise SettingError(words)
     protocol = {"trials": trials, "seed": seed, "robot_seeds": list(robot_seeds)}
     folder, done = None if out is None else Path(out), TransferResult("")
     for robot_seed in robot_seeds:
-        here, before = setup(robot_seed), len(done.trials)
+        here, loop, recorder, flights = setup(robot_seed), None, None, None
         if not done.task:
             made = {"versions": versions(), "contract": here.policy.contract}
             done = TransferResult(here.task, about={**(about or {}), **protocol, **made})
-        with closing(_flown(here, done, folder, stopping)) as flown:
-            for trial in flown:
+        with ExitStack() as kept, ExitStack() as connected:
+            if folder is not None:
+                flights = robot_folder(folder, here.robot_seed)
+                make_folder(flights)
+                done.save(folder)
+                origin = {**done.about, "robot_seed": here.robot_seed}
+                recorder = FlightRecorder(flights / FLIGHTS, here.robot.robot, provenance=origin)
+                kept.enter_context(recorder)
+            for number in range(trials):
+                if stopping():
+                    return done
+                if loop is None:
+                    loop = ControlLoop(
+                        here.robot, safety=here.safety, recorder=recorder, stopping=stopping
+                    )
+                    connected.enter_context(loop)
+                prepared = here.prepare(number, seed=seed)
+                flight = loop.run(*prepared.controllers)
+                stop, verdict = flight.stop, TrialVerdict(False, flight.stop.reason.value)
+                if stop.sound:
+                    verdict = prepared.judge(flight)
+                else:
+                    connected.close()  # after a stop a loop is over
+                    loop = None
+                if stop.reason is StopReason.OPERATOR:
+                    return done
+                truth, goal, reason = prepared.truth(), prepared.goal, stop.reason.name
+                if truth and flights is not None:
+                    make_folder(flights / BALLS)
+                    content = io.BytesIO()
+                    np.savez_compressed(content, **dict[str, Any](truth))
+                    write_atomically(flights / BALLS / f"{number:04d}.npz", content.getvalue())
+                trial = TransferTrial(
+                    number, here.robot_seed, **vars(verdict), stop=str(stop), reason=reason,
+                    u_init=prepared.u.tolist(), goal=None if goal is None else goal.tolist(),
+                )  # fmt: skip
                 done = replace(done, trials=(*done.trials, trial))
                 if folder is not None:
                     done.save(folder)
                 finished(done)
-        if len(done.trials) < before + trials:
-            break
     return done
-
-
-def _flown(
-    setup: TrialSetup, so_far: TransferResult, out: Path | None, stopping: Callable[[], bool]
-) -> Generator[TransferTrial, None, None]:
-    """The trials on one robot; fewer where the operator stops them."""
-    loop = recorder = folder = None
-    with ExitStack() as kept, ExitStack() as connected:
-        if out is not None:
-            folder = robot_folder(out, setup.robot_seed)
-            make_folder(folder)
-            so_far.save(out)
-            provenance = {**so_far.about, "robot_seed": setup.robot_seed}
-            recorder = FlightRecorder(folder / FLIGHTS, setup.robot.robot, provenance=provenance)
-            kept.enter_context(recorder)
-        for number in range(so_far.about["trials"]):
-            if stopping():
-                return
-            if loop is None:
-                loop = ControlLoop(
-                    setup.robot, safety=setup.safety, recorder=recorder, stopping=stopping
-                )
-                connected.enter_context(loop)
-            prepared = setup.prepare(number, seed=so_far.about["seed"])
-            flight = loop.run(*prepared.controllers)
-            stop, verdict = flight.stop, TrialVerdict(False, flight.stop.reason.value)
-            if stop.sound:
-                verdict = prepared.judge(flight)
-            else:
-                connected.close()  # after a stop a loop is over
-                loop = None
-            if stop.reason is StopReason.OPERATOR:
-                return
-            truth = prepared.truth()
-            if truth and folder is not None:
-                make_folder(folder / BALLS)
-                content = io.BytesIO()
-                np.savez_compressed(content, **dict[str, Any](truth))
-                write_atomically(folder / BALLS / f"{number:04d}.npz", content.getvalue())
-            u, goal = prepared.u.tolist(), prepared.goal
-            yield TransferTrial(
-                number, setup.robot_seed, verdict.success, verdict.outcome, str(stop), u,
-                None if goal is None else goal.tolist(), verdict.numbers, stop.reason.name,
-            )  # fmt: skip

@@ -1,6 +1,5 @@
-"""The charts of the report: bars, lines or shares with intervals, ours next to the paper's, as SVG
-in the page, as PNG and PDF for papers and slides, and as a table; and the charts of single runs, in
-the form that studies have theirs."""
+"""The charts of the report, of studies and of single runs: bars, lines or shares with intervals,
+ours next to the paper's; as SVG in the page, PNG and PDF for papers and slides, and as a table."""
 
 import csv
 import io
@@ -36,26 +35,24 @@ _WIDE = 30.0  # A quantity over more than this ratio gets a logarithmic axis.
 _MARKERS = "osD^Xv"
 _DASHES = ((), (5, 1.5), (5, 1.5, 1, 1.5), (8, 2), (1, 1.2), (8, 2, 1, 2))
 _HATCHES = (None, "////", "....", "xxxx", "\\\\\\\\", "----")
-#: Text, and ground, of a chart in the page: replaced by the page's own colours.
-_INK, _GROUND = "#0b0c0d", "#fdfcfb"
-#: A cell that begins like this is a formula to a spreadsheet.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_INK, _GROUND = "#0b0c0d", "#fdfcfb"  # Text and ground in the page, whose own colours replace them.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # A cell that begins so is one to a spreadsheet.
 #: Parts of an SVG that the page has no use for.
 _NEEDLESS = re.compile(
     r'<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>| id="[A-Za-z0-9.]+_\d+"', re.DOTALL
 )
-#: Lines, series of trials, and points of a line in one chart, at most.
-LINES, TOGETHER, POINTS = 6, 8, 60
+LINES, TOGETHER, POINTS = (
+    6,
+    8,
+    60,
+)  # In a chart, at most: lines, series of trials, points of a line.
 #: The paper's names of outcomes, where they differ from ours.
-_PAPER_OUTCOMES = {"too long": "return too long", "too short": "return too short",
-                   "missed": "missed ball"}  # fmt: skip
+_OTHER = {"too long": "return too long", "too short": "return too short", "missed": "missed ball"}
 
 
 def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
-    """The chart as a Matplotlib figure, ``titled`` and with its quantity, or without.
-
-    The panel is the whole figure: what is around it is in a file that is saved "tight".
-    """
+    """The chart as a Matplotlib figure, ``titled`` and with its quantity, or without. The panel is
+    the whole figure: what is around it is in a file that is saved "tight"."""
     from matplotlib.figure import Figure as Picture
 
     wide, high = 4.1, 1.9
@@ -155,17 +152,13 @@ def _numbers(values: Sequence[Value | None]) -> Float[np.ndarray, "3 N"]:
 
 def _rows(chart: Figure) -> list[tuple[str, tuple[Value | None, ...], str, bool]]:
     """What is drawn: name, values, colour, and whether it is the paper's."""
-    alone, compared = len(chart.series) == 1, _compared(chart)
-    found = []
+    alone, whose, found = len(chart.series) == 1, ("ours", "the paper's"), []
     for k, one in enumerate(chart.series):
-        ours, paper = (
-            ("ours", "the paper's")
-            if alone
-            else (f"{one.name} (ours)", f"{one.name} (the paper's)")
-        )
-        found.append((ours if compared else one.name, one.values, _INKS[k % len(_INKS)], False))
+        ours, paper = whose if alone else [f"{one.name} ({each})" for each in whose]
+        name, ink = ours if _compared(chart) else one.name, _INKS[k % len(_INKS)]
+        found.append((name, one.values, ink, False))
         if any(value is not None for value in one.paper):
-            found.append((paper, one.paper, _INKS[1 if alone else k % len(_INKS)], True))
+            found.append((paper, one.paper, _INKS[1] if alone else ink, True))
     return found
 
 
@@ -196,11 +189,19 @@ def chart_svg(chart: Figure) -> str:
 
 
 def chart_files(chart: Figure) -> dict[str, bytes]:
-    """The chart as ``png``, ``pdf`` and ``csv``; the same chart gives the same bytes."""
+    """The chart as ``png``, ``pdf`` and ``csv``, which has every number with all its digits, in the
+    chart's unit; the same chart gives the same bytes."""
+    parts = ("mean", "low", "high")
+    names = ("value", "low", "high", "count", "paper value", "paper low", "paper high", "note")
+    rows: list[Sequence[object]] = [(chart.axis or "place", "series", *names)]
+    for place, name, ours, paper in _cells(chart):
+        mine = [getattr(ours, part, None) for part in (*parts, "count")]
+        theirs = [getattr(paper, part, None) for part in parts]
+        rows.append((place, name, *mine, *theirs, getattr(ours, "note", None)))
     with style():
         figure = draw_chart(chart)
         pdf = _saved(figure, "pdf", metadata={"CreationDate": None})
-        return {"png": _saved(figure, "png"), "pdf": pdf, "csv": chart_csv(chart)}
+        return {"png": _saved(figure, "png"), "pdf": pdf, "csv": write_csv(rows)}
 
 
 def _saved(figure: "Picture", form: str, **options: Any) -> bytes:
@@ -214,11 +215,8 @@ def _saved(figure: "Picture", form: str, **options: Any) -> bytes:
 def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
     """Header and rows as a person reads them: a row for each place and series."""
     shown = [cells for cells in _cells(chart) if cells[2] or cells[3]]
-    several, compared = len(chart.series) > 1, _compared(chart)
-
-    def words(value: Value | None) -> str:
-        return "–" if value is None else interval(value.mean, value.low, value.high, chart.unit)
-
+    several, compared, unit = len(chart.series) > 1, _compared(chart), chart.unit
+    words = lambda value: interval(value.mean, value.low, value.high, unit) if value else "–"
     columns = [
         (chart.axis or "run", [_place(place) for place, _, _, _ in shown]),
         ("", [name for _, name, _, _ in shown if several]),
@@ -230,18 +228,6 @@ def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
     kept = [(name, column) for name, column in columns if any(column)]
     rows = zip(*(column for _, column in kept), strict=True)
     return [name for name, _ in kept], [list(row) for row in rows]
-
-
-def chart_csv(chart: Figure) -> bytes:
-    """Every number with all its digits, in the chart's unit."""
-    parts = ("mean", "low", "high")
-    names = ("value", "low", "high", "count", "paper value", "paper low", "paper high", "note")
-    rows: list[Sequence[object]] = [(chart.axis or "place", "series", *names)]
-    for place, name, ours, paper in _cells(chart):
-        mine = [getattr(ours, part, None) for part in (*parts, "count")]
-        theirs = [getattr(paper, part, None) for part in parts]
-        rows.append((place, name, *mine, *theirs, getattr(ours, "note", None)))
-    return write_csv(rows)
 
 
 def write_csv(rows: Sequence[Sequence[object]]) -> bytes:
@@ -315,9 +301,9 @@ def error_chart(found: Found[Any]) -> Figure:
         "intervals over recordings."
     )
     return _line_chart(
-        lines, f"error-{slug(found.label)}", "Error over how far is simulated ahead",
-        "simulated ahead [s]", "mean absolute joint position error", unit, logarithmic=True,
-        caption=caption,
+        lines, name=f"error-{slug(found.label)}", title="Error over how far is simulated ahead",
+        axis="simulated ahead [s]", quantity="mean absolute joint position error", unit=unit,
+        logarithmic=True, caption=caption,
     )  # fmt: skip
 
 
@@ -336,26 +322,28 @@ def _successes(run: ArtifactRecord) -> Curve:
     return {float(f"{steps / 1e6:.4g}"): Value(100.0 * part) for steps, part in sound}
 
 
-#: Charts of runs: what has one each, the curve of a run, title, axis, quantity and unit.
-_CURVES: Mapping[str, tuple[str, Callable[[ArtifactRecord], Curve], str, str, str, str]] = {
-    "fitting": ("loss", validation_losses, "Fitting, {} loss", "epoch",
-                "loss on trajectories held out, mean over the members", "1"),
-    "training": ("task", _successes, "Training {}", "million steps of the simulator",
-                 "episodes that succeed, in simulation", "%"),
+#: Charts of runs: what has one each, the curve of a run, title, and what it is about.
+_CURVES: Mapping[str, tuple[str, Callable[[ArtifactRecord], Curve], str, dict[str, str]]] = {
+    "fitting": ("loss", validation_losses, "Fitting, {} loss", {
+        "axis": "epoch", "quantity": "loss on trajectories held out, mean over the members",
+        "unit": "1"}),
+    "training": ("task", _successes, "Training {}", {
+        "axis": "million steps of the simulator",
+        "quantity": "episodes that succeed, in simulation", "unit": "%"}),
 }  # fmt: skip
 
 
 def curve_charts(kind: str, found: Sequence[Found[ArtifactRecord]]) -> Iterator[Figure]:
     """Of the "fitting" of actuators or "training" of policies: a chart for each loss or task."""
-    field, curve, title, axis, quantity, unit = _CURVES[kind]
+    field, curve, title, about = _CURVES[kind]
     rows: dict[str, list[tuple[str, Curve]]] = {}
     for one in found:
         if line := curve(one.content):
             rows.setdefault(getattr(one.content.contract, field), []).append((one.label, line))
-    for name in sorted(rows):
-        for suffix, some in _parts(rows[name]):
-            named = f"{kind}-{slug(name)}{suffix}", title.format(task_words(name))
-            yield _line_chart(dict(some), *named, axis, quantity, unit)
+    for group in sorted(rows):
+        for suffix, some in _parts(rows[group]):
+            name, words = f"{kind}-{slug(group)}{suffix}", title.format(task_words(group))
+            yield _line_chart(dict(some), name=name, title=words, **about)
 
 
 def transfer_charts(found: Trials) -> Iterator[Figure]:
@@ -365,7 +353,7 @@ def transfer_charts(found: Trials) -> Iterator[Figure]:
     for suffix, some in _parts(done, TOGETHER):
         known = [paper_figures().get(f"transfer-{one.content.task}") for one in some]
         paper = tuple(None if one is None else one.series["success"][0] for one in known)
-        rows = Series("success", tuple(success(one.content) for one in some), paper)
+        ours = Series("success", tuple(success(one.content) for one in some), paper)
         caption = "Lines are Wilson's 95 % intervals."
         if any(paper):
             caption += (
@@ -373,60 +361,45 @@ def transfer_charts(found: Trials) -> Iterator[Figure]:
                 "another robot, so a landmark rather than a rival."
             )
         name, title = f"transfer-success{suffix}", "Transfer: trials that succeed"
-        yield Figure(name, title, "bars", "", _places(some), *words, (rows,), caption=caption)
+        yield Figure(name, title, "bars", "", _places(some), *words, (ours,), caption=caption)
     for suffix, some in _parts([one for one in done if len(one.content.robot_seeds) > 1]):
         every = {seed for one in some for seed in one.content.robot_seeds}
         seeds = sorted(seed for seed in every if seed is not None)
         each = [{k: success(one.content.on(k)) for k in one.content.robot_seeds} for one in some]
-        series = [
-            Series(p, (*map(row.get, seeds),)) for p, row in zip(_places(some), each, strict=True)
-        ]
+        rows = zip(_places(some), each, strict=True)
+        series = [Series(run, tuple(map(row.get, seeds))) for run, row in rows]
         caption = "Robots of one design differ in masses, friction, tendons and encoder zeros."
         places, title = tuple(f"robot {seed}" for seed in seeds), "Transfer, robot by robot"
         name = f"transfer-robots{suffix}"
         yield Figure(name, title, "bars", "", places, *words, tuple(series), caption=caption)
     for task in sorted({one.content.task for one in done}):
-        yield _outcomes_chart(task, [one for one in done if one.content.task == task])
-
-
-def _outcomes_chart(task: str, some: Trials) -> Figure:
-    paper = paper_figures().get(f"{task}-outcomes")
-    counts = [(one.content.outcomes(), len(one.content.trials)) for one in some]
-    series = []
-    for name in dict.fromkeys(name for each, _ in counts for name in each):
-        theirs = paper.series.get(_PAPER_OUTCOMES.get(name, name), (None,)) if paper else ()
-        ours = [_share(each.get(name, 0), total) for each, total in counts]
-        series.append(Series(name, (*ours, *theirs[:1])))
-    return Figure(
-        f"transfer-outcomes-{slug(task)}", f"What became of the trials: {task_words(task)}",
-        "stacked", "", (*(one.label for one in some), *(["the paper's"] if paper else [])),
-        "share of all trials", "%", tuple(series),
-        caption="The paper's row is its main policy on the real robot." if paper else "",
-    )  # fmt: skip
+        some = [one for one in done if one.content.task == task]
+        outcomes = paper_figures().get(f"{task}-outcomes")
+        counts, series = [(one.content.outcomes(), len(one.content.trials)) for one in some], []
+        for name in dict.fromkeys(name for each, _ in counts for name in each):
+            theirs = outcomes.series.get(_OTHER.get(name, name), (None,)) if outcomes else ()
+            shares = (_share(each.get(name, 0), total) for each, total in counts)
+            series.append(Series(name, (*shares, *theirs[:1])))
+        yield Figure(
+            f"transfer-outcomes-{slug(task)}", f"What became of the trials: {task_words(task)}",
+            "stacked", "", (*(one.label for one in some), *(["the paper's"] if outcomes else [])),
+            "share of all trials", "%", tuple(series),
+            caption="The paper's row is its main policy on the real robot." if outcomes else "",
+        )  # fmt: skip
 
 
 def _places(done: Trials) -> tuple[str, ...]:
     """What each series of trials is called: the task, and the run where one task has several."""
     tasks = [one.content.task for one in done]
-    return tuple(
-        task_words(task) if tasks.count(task) == 1 else f"{task_words(task)}, {one.label}"
-        for task, one in zip(tasks, done, strict=True)
-    )
+    runs = [f", {one.label}" * (tasks.count(one.content.task) > 1) for one in done]
+    return tuple(task_words(task) + run for task, run in zip(tasks, runs, strict=True))
 
 
-def _line_chart(
-    lines: Mapping[str, Curve],
-    name: str,
-    title: str,
-    axis: str,
-    quantity: str,
-    unit: str,
-    **more: Any,
-) -> Figure:
+def _line_chart(lines: Mapping[str, Curve], **about: Any) -> Figure:
     """Lines whose points are at places of their own."""
     places = tuple(sorted({place for line in lines.values() for place in line}))
     series = tuple(Series(row, tuple(map(line.get, places))) for row, line in lines.items())
-    return Figure(name, title, "lines", axis, places, quantity, unit, series, **more)
+    return Figure(kind="lines", places=places, series=series, **about)
 
 
 def _parts(items: Sequence[Any], most: int = LINES) -> list[tuple[str, list[Any]]]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from genan.evaluation.accuracy import Calibration, TorqueComparison
-from genan.evaluation.actuators import CrossValidation, Evaluation, Overlay
+from genan.evaluation.accuracy import Calibration, Novelty, Overlay, TorqueComparison
+from genan.evaluation.actuators import CrossValidation, Evaluation
 from genan.evaluation.held_control import PART
-from genan.evaluation.novelty import Novelty
 from genan.evaluation.statistics import ModelErrors
-from genan.plotting import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
+from genan.plotting import COLOURS, GREY, density, label, panels, save, style
 from genan.words import reading_unit, shortened, with_unit
 
 if TYPE_CHECKING:
@@ -31,11 +30,9 @@ _NOVELTY = {0.0: "#ffffff", 0.5: "#eef5fa", 0.999: "#c9dfee", 1.0: "#fbd7a5", 1.
 
 
 def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tuple[Path, ...]:
-    """Write the pictures into ``folder``, in place of those of an earlier run; return their paths.
-
+    """Write the pictures into ``folder``, in place of those of an earlier run; return their paths:
     ``error.png``; of an evaluation also ``rollouts.png``, ``held-control.png`` and, where there is
-    something to show, ``trust.png``.
-    """
+    something to show, ``trust.png``."""
     figures = {"error.png": error_figure(evaluation)}
     if isinstance(evaluation, Evaluation):
         figures["rollouts.png"] = rollout_figure(evaluation)
@@ -60,14 +57,13 @@ def error_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
         members = [j for j in range(nq) if errors.joint_units[j] == errors.units[column]]
         name = "All joints" if len(members) > 1 else errors.joints[members[0]]
         known = ", 95 % interval" if np.isfinite(errors.curve.low).all() else ""
-        heading(panel, f"{name}: mean absolute error{known}")
-        panel.set_xlabel("simulated ahead from recorded states [s]")
+        where = "simulated ahead from recorded states [s]"
+        label(panel, f"{name}: mean absolute error{known}", xlabel=where)
         box = panel.get_position()
         panel.set_position((box.x0, box.y0, 0.75 * box.width, box.height))
     for column, panel in enumerate(below):
         _draw_curves(panel, evaluation, column)
-        heading(panel, errors.joints[column])
-        panel.set_xlabel("ahead [s]")
+        label(panel, errors.joints[column], xlabel="ahead [s]")
         if column % ACROSS and errors.units[column] == errors.units[column - 1]:
             panel.set_ylabel("")
     legend = above[0].get_legend_handles_labels()
@@ -83,12 +79,11 @@ def _draw_curves(panel: "Axes", evaluation: Evaluation | CrossValidation, column
         (one, False, {"color": "#555555", "linestyle": line, "label": _name(one)})
         for line, one in zip(LINES, evaluation.baselines, strict=False)
     ]
-    if isinstance(evaluation, Evaluation):
-        for k, one in enumerate(evaluation.members):
-            label = "" if k else "its members alone"
-            drawn.append((one, False, {"color": COLOURS[4], "linewidth": 0.5, "label": label}))
-        for colour, one in zip(OTHERS, evaluation.compared, strict=False):
-            drawn.append((one, True, {"color": colour, "label": _name(one)}))
+    for k, one in enumerate(evaluation.members):
+        thin = {"color": COLOURS[4], "linewidth": 0.5, "label": "" if k else "its members alone"}
+        drawn.append((one, False, thin))
+    for colour, one in zip(OTHERS, evaluation.compared, strict=False):
+        drawn.append((one, True, {"color": colour, "label": _name(one)}))
     ours = {"color": COLOURS[0], "linewidth": 1.6, "label": evaluation.name}
     for errors, band, look in (*drawn, (evaluation.errors, True, ours)):
         curve = errors.curve[steps - 1, column].times(factor)
@@ -100,7 +95,6 @@ def _draw_curves(panel: "Axes", evaluation: Evaluation | CrossValidation, column
     some = any((errors.curve.mean[:, column] > 0.0).any() for errors in evaluation.table)
     panel.set(xscale="log", yscale="log" if some else "linear", ylabel=f"error [{unit}]")
     panel.set_xlim(0.95 * time[0], 1.05 * time[-1] if len(time) > 1 else 2.0 * time[0])
-    plain_ticks(panel)
 
 
 def _name(errors: ModelErrors) -> str:
@@ -123,7 +117,7 @@ def rollout_figure(evaluation: Evaluation) -> "Figure":
             panel.tick_params(labelbottom=axes is grid[-1])
         axes[0].set_ylabel(with_unit(errors.joints[row], unit))
     for top, bottom, overlay in zip(grid[0], grid[-1], overlays, strict=True):
-        heading(top, f"{overlay.title.capitalize()} (trajectory {overlay.trajectory})")
+        label(top, f"{overlay.title.capitalize()} (trajectory {overlay.trajectory})")
         bottom.set_xlabel("time open loop [s]")
     figure.align_ylabels([row[0] for row in grid])
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="lower center", ncols=3)
@@ -137,10 +131,9 @@ def _draw_overlay(panel: "Axes", overlay: Overlay, joint: int, factor: float, dt
     members = factor * overlay.members[:, thin, joint]
     finite = np.isfinite(members).all(axis=0)
     if len(members) > 1:
-        panel.fill_between(
-            time, members.min(axis=0), members.max(axis=0), where=finite.tolist(),
-            color=COLOURS[4], alpha=0.35, linewidth=0, label="its members alone",
-        )  # fmt: skip
+        look: Any = {"color": COLOURS[4], "alpha": 0.35, "linewidth": 0, "where": finite.tolist()}
+        ends = members.min(axis=0), members.max(axis=0)
+        panel.fill_between(time, *ends, label="its members alone", **look)
     panel.plot(time, recorded, color="black", linewidth=1.1, label="recording")
     panel.plot(time, predicted, color=COLOURS[0], linewidth=1.1, label="ensemble")
     lowest, highest = recorded.min(), recorded.max()
@@ -148,8 +141,8 @@ def _draw_overlay(panel: "Axes", overlay: Overlay, joint: int, factor: float, dt
     shown = np.vstack([recorded, predicted, np.where(finite, members, np.nan)])
     # What runs away leaves the picture.
     low, high = np.clip([np.nanmin(shown), np.nanmax(shown)], lowest - margin, highest + margin)
-    panel.set_ylim(low - 0.08 * (high - low) - 1e-9, high + 0.08 * (high - low) + 1e-9)
-    panel.set_xlim(0.0, time[-1])
+    room = 0.08 * (high - low) + 1e-9
+    panel.set(xlim=(0.0, time[-1]), ylim=(low - room, high + room))
     panel.locator_params(axis="y", nbins=4)
 
 
@@ -182,12 +175,10 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
             panel.plot(time, median, color=colour, label=name)
         words = f"{100 * PART:g} % of usual speed"
         panel.axhline(PART * usual, color=GREY, linewidth=0.8, linestyle=":", label=words)
-        panel.set(yscale="log", xlabel="held for [s]")
-        panel.set_ylim(bottom=0.7 * floor)
         if j % ACROSS == 0 or first.joint_units[j] != first.joint_units[j - 1]:
             panel.set_ylabel(f"speed [{unit}/s]")
-        heading(panel, first.joints[j])
-        plain_ticks(panel)
+        ends = 0.7 * floor, None
+        label(panel, first.joints[j], yscale="log", ylim=ends, xlabel="held for [s]")
     figure.suptitle(title, x=0.01, y=1.0 - 0.05 / figure.get_figheight(), ha="left", va="top")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=3)
     return figure
@@ -225,9 +216,8 @@ def _draw_torque(panel: "Axes", torques: TorqueComparison, joint: int) -> None:
     density(panel, true, predicted, edges, edges)
     panel.plot(edges[[0, -1]], edges[[0, -1]], color=COLOURS[1], linewidth=0.8)
     words = f"r {torques.correlation[joint]:.3f}, off by {torques.error[joint]:.2g} {unit}"
-    heading(panel, torques.joints[joint], words)
-    panel.set_xlabel(f"true torque [{unit}]")
-    panel.set_ylabel(f"predicted [{unit}]" if joint % ACROSS == 0 else "")
+    up = f"predicted [{unit}]" if joint % ACROSS == 0 else ""
+    label(panel, torques.joints[joint], words, xlabel=f"true torque [{unit}]", ylabel=up)
     panel.locator_params(nbins=4)
 
 
@@ -237,26 +227,23 @@ def _draw_disagreement(panel: "Axes", calibration: Calibration) -> None:
     x, y = calibration.disagreement, factor * calibration.error
     seen = np.flatnonzero((x > 0.0) & (y > 0.0))
     if not len(seen):
-        heading(panel, "No disagreement to compare")
+        label(panel, "No disagreement to compare")
         return
     seen = seen[:: max(1, len(seen) // COUNTED)]
     if len(seen) > 5000:
-        ends = [np.quantile(values[seen], [0.0005, 0.9995]) for values in (x, y)]
-        edges = [np.geomspace(0.999 * low, 1.001 * high, BINS + 1) for low, high in ends]
+        both = [np.quantile(values[seen], [0.0005, 0.9995]) for values in (x, y)]
+        edges = [np.geomspace(0.999 * low, 1.001 * high, BINS + 1) for low, high in both]
         density(panel, x[seen], y[seen], *edges)
     else:
         panel.plot(x[seen], y[seen], ".", ms=3, color=COLOURS[4], alpha=0.6, markeredgewidth=0)
     middle, quartiles = calibration.bins()
     low, median, high = factor * quartiles
-    panel.errorbar(
-        middle, median, yerr=np.maximum([median - low, high - median], 0.0), fmt="o-",
-        color=COLOURS[1], ms=3, elinewidth=0.9,
-    )  # fmt: skip
+    ends = np.maximum([median - low, high - median], 0.0)
+    panel.errorbar(middle, median, yerr=ends, fmt="o-", color=COLOURS[1], ms=3, elinewidth=0.9)
     where = "torque, 1 step" if calibration.steps is None else f"{calibration.steps} steps"
     words = f"error ({where}) [{'of the bound' if unit == '1' else unit}]"
     panel.set(xscale="log", yscale="log", xlabel="disagreement [N m]", ylabel=words)
-    plain_ticks(panel)
-    heading(panel, "Disagreement", f"rank r {calibration.rank_correlation:.2f}")
+    label(panel, "Disagreement", f"rank r {calibration.rank_correlation:.2f}")
 
 
 def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> None:
@@ -268,16 +255,14 @@ def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> Non
     steps = [(at / top, colour) for at, colour in _NOVELTY.items()]
     shades, scale = LinearSegmentedColormap.from_list("novelty", steps), Normalize(0.0, top)
     for panel, strip in zip(axes, novelty.strips, strict=False):
-        panel.imshow(
-            strip.score.T, cmap=shades, norm=scale, aspect="auto", interpolation="nearest",
-            extent=(0.0, strip.duration, nq, 0),
-        )  # fmt: skip
+        look: Any = {"cmap": shades, "norm": scale, "aspect": "auto", "interpolation": "nearest"}
+        panel.imshow(strip.score.T, extent=(0.0, strip.duration, nq, 0), **look)
         panel.set_yticks(np.arange(nq) + 0.5, labels=list(novelty.joints), fontsize=6)
         panel.tick_params(axis="y", length=0)
         panel.grid(visible=False)
         beyond = 100.0 * float((strip.score > 1.0).any(axis=1).mean())
         title = f"New to it: recording {shortened(strip.recording)}"
-        heading(panel, title, f"{beyond:.2g} % of the time")
+        label(panel, title, f"{beyond:.2g} % of the time")
     axes[-1].set_xlabel("time [s]")
     box = axes[0].get_position()
     bar = figure.add_axes((1.0 - 0.52 / figure.get_figwidth(), box.y0, 0.01, box.height))

@@ -1,16 +1,17 @@
 """Find, in files and folders, everything that genan's commands leave behind, and read it."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from genan.actuator.contract import read_contract as read_actuators
 from genan.errors import DataError, GenanError
-from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult
+from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult, Value
 from genan.evaluation.transfer import RESULT, TransferResult
 from genan.report.inspection import FILE as INSPECTION
 from genan.report.inspection import load_inspection
@@ -18,6 +19,7 @@ from genan.rl.contract import read_contract as read_policy
 from genan.words import plural
 
 T = TypeVar("T")
+Runs = Sequence[Path]  # Files and folders.
 
 JOBS = {"job.json", "seconds.json", "folds.json"}
 """A folder with one of these is a job of a study, or holds the fits of a cross-validation. What
@@ -47,7 +49,7 @@ class Material:
 
     studies: tuple[Found[StudyResult], ...] = ()
     searches: tuple[Found[SearchResult], ...] = ()
-    evaluations: tuple[Found[Any], ...] = ()  # ``genan.evaluation.record.EvaluationRecord``.
+    evaluations: tuple[Found[SimpleNamespace], ...] = ()
     transfers: tuple[Found[TransferResult], ...] = ()
     policies: tuple[Found[ArtifactRecord], ...] = ()
     actuators: tuple[Found[ArtifactRecord], ...] = ()
@@ -72,14 +74,10 @@ class Material:
         return ", ".join(words) or "nothing"
 
 
-def gather(runs: Sequence[Path], *, leave_out: Path | None = None) -> Material:
-    """Read everything of genan that is in ``runs``; what cannot be read is named in ``broken``.
-
-    Args:
-        runs: files and folders; folders are searched to the bottom, links to folders are not
-            followed.
-        leave_out: a folder to pass by: that of the report itself.
-    """
+def gather(runs: Runs, *, leave_out: Path | None = None) -> Material:
+    """Read everything of genan in the files and folders ``runs``; what cannot be read is named in
+    ``broken``. Folders are searched to the bottom, links to folders are not followed.
+    ``leave_out``: a folder to pass by, that of the report itself."""
     gone = [run for run in runs if not run.exists()]
     if gone:
         raise DataError(f"There is no {gone[0]}; give files or folders of genan's commands.")
@@ -93,10 +91,14 @@ def gather(runs: Sequence[Path], *, leave_out: Path | None = None) -> Material:
         kind, load = _reader(path.name)
         label, name = path.relative_to(top), str(path.relative_to(top))
         try:
+            path.stat()
             content = load(path)
-        except (GenanError, OSError, ValueError, KeyError, TypeError) as error:
+        except (GenanError, OSError) as error:
             words = str(error).removeprefix(f"{path} ").rstrip(".")
-            kind, content = "broken", (isinstance(error, OSError) and error.strerror) or words
+            kind, content = "broken", getattr(error, "strerror", None) or words
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            kind = "broken"
+            content = f"is not as genan writes it ({type(error).__name__}: {error}); make it again"
         else:  # A run is called by its folder; what a folder may hold many of, by its own name.
             name = name.removesuffix(SUFFIX).removesuffix(SEARCH_SUFFIX)
             name = str(label.parent) if path.name in _READERS and label.parent != Path() else name
@@ -127,28 +129,43 @@ def _files(run: Path, leave_out: Path | None) -> Iterator[Path]:
 def _reader(name: str) -> tuple[str, Callable[[Path], Any]]:
     """Of a file by its name: what of ``Material`` it belongs to, and what reads it."""
     found = (one for pattern, one in _READERS.items() if fnmatchcase(name.lower(), pattern))
-    return next(found, ("broken", _refuse))
+    return next(found, ("broken", lambda path: f"it is none of {_LOOKED_FOR}"))
 
 
-def _refuse(path: Path) -> None:
-    raise DataError(f"it is none of {_LOOKED_FOR}")
+def _load_evaluation(path: Path) -> SimpleNamespace:
+    """``evaluation.json``: fitted actuators, the first of ``models``, compared with what they must
+    beat. Errors are means over the joints of the first ``unit``, rad or m."""
+    found = json.loads(path.read_bytes())
+    column = len(found["columns"]) - len(set(found["units"]))  # the first mean over joints
+    novelty, recording = found.get("novelty") or {}, found["recording"]
+    held = found["held_control"].items()
+    beyond, ratios = (novelty.get(k) or {} for k in ("beyond", "error_beyond_over_within"))
 
+    def model(name: str, errors: dict[str, Any]) -> SimpleNamespace:
+        """``curve``: after 1, 2, ... steps; None where all had diverged."""
+        ends = ((errors["one_step"][end], *errors["curve"][end]) for end in ("mean", "low", "high"))
+        values = []
+        for mean, *interval in ([row[column] for row in rows] for rows in zip(*ends, strict=True)):
+            known = () if None in interval else interval
+            values.append(None if mean is None else Value(mean, *known))
+        if len(values) < 2 or values[0] is None:
+            raise ValueError(f"the errors of {name!r} are not complete")
+        counts = {what: int(errors[what]) for what in ("rollouts", "diverged")}
+        return SimpleNamespace(name=name, one_step=values[0], curve=tuple(values[1:]), **counts)
 
-def _exists(path: Path, *, section: str | None = None) -> str | None:
-    path.stat()
-    return section
-
-
-def _load_evaluation(path: Path) -> Any:
-    from genan.evaluation.record import EvaluationRecord  # needs JAX, which most reports do not
-
-    return EvaluationRecord.load(path)
-
-
-def _load_transfer(path: Path) -> TransferResult:
-    found = TransferResult.load(path.parent)
-    found.outcomes()
-    return found
+    if not found["models"]:
+        raise ValueError("it has no models")
+    return SimpleNamespace(
+        dt=float(found["dt"]), unit=str(found["units"][column]),
+        trajectories=int(recording["trajectories"]), notes=[*map(str, found["notes"])],
+        training_data=bool(recording["training_data"]),  # whether they were fitted to it
+        models=[model(name, errors) for name, errors in found["models"].items()],
+        held={k: (str(v["verdict"]), bool(v["fit_for_training"])) for k, v in held},
+        verdict=[*map(str, found.get("verdict") or ())], versions=found.get("versions") or {},
+        comparisons=(found.get("certainty") or {}).get("comparisons", ()),
+        beyond={joint: (float(part), ratios.get(joint)) for joint, part in beyond.items()},
+        stretches=novelty.get("stretches", ()),
+    )  # fmt: skip
 
 
 _PICTURES = {
@@ -160,14 +177,14 @@ _READERS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
     f"*{SUFFIX}": ("studies", StudyResult.load),
     f"*{SEARCH_SUFFIX}": ("searches", SearchResult.load),
     "evaluation.json": ("evaluations", _load_evaluation),
-    RESULT: ("transfers", _load_transfer),
+    RESULT: ("transfers", TransferResult.load),
     "policy.json": ("policies", lambda path: ArtifactRecord(*read_policy(path.parent))),
     "actuator.json": ("actuators", lambda path: ArtifactRecord(*read_actuators(path.parent))),
     INSPECTION: ("inspections", load_inspection),
-    "*.mp4": ("films", _exists),
-    "*.gif": ("films", _exists),
+    "*.mp4": ("films", lambda path: None),
+    "*.gif": ("films", lambda path: None),
 } | {
-    f"{name}.png": ("pictures", partial(_exists, section=section))
+    f"{name}.png": ("pictures", lambda path, section=section: section)
     for section, names in _PICTURES.items()
     for name in names
 }

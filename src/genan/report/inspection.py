@@ -1,5 +1,4 @@
-"""A recording that was inspected: pictures of its trajectories, of where it has been and of what
-its signals say about encoder, lag and frequencies; and ``inspection.json``, which ``genan inspect``
+"""Pictures of a recording that was inspected, and ``inspection.json``, which ``genan inspect``
 keeps and ``genan report`` reads."""
 
 import json
@@ -13,15 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genan.data import Inspection, Summary, finite_differences
-from genan.data.inspection.measures import (
-    GAPS_LISTED,
-    ControlInspection,
-    JointInspection,
-    measure_resolution,
-)
-from genan.errors import DataError
+from genan.data.inspection.measures import GAPS_LISTED, JointInspection, measure_resolution
 from genan.files import write_atomically
-from genan.plotting import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
+from genan.plotting import COLOURS, GREY, density, label, panels, save, style
 from genan.provenance import versions
 from genan.words import reading_unit, with_unit
 
@@ -29,11 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Channel = JointInspection | ControlInspection
+Channel = Any  # A ``JointInspection`` or ``ControlInspection``.
 
 FORMAT, VERSION = "genan inspection", 1
 FILE = "inspection.json"
-_JOINT_NUMBERS = ("lowest", "highest", "speed_p99", "phase_covered")  # That the report shows.
 SHOWN, SAMPLES = 4, 1500  # Trajectories drawn over each other, and samples of each, at most.
 ACROSS = 6  # Panels next to each other, at most.
 BINS, COUNTED = 64, 200_000  # Cells along each axis of a density, and samples it is counted from.
@@ -72,7 +64,7 @@ def trajectories_figure(inspection: Inspection) -> "Figure":
                 time = one.dt * np.arange(len(one))[thin]
                 panel.plot(time, values, color=colour, label=f"trajectory {k}")
             note = "" if column else ("Positions", "Controls")[side]
-            heading(panel, with_unit(channel.name, unit), note)
+            label(panel, with_unit(channel.name, unit), note)
             panel.margins(x=0.01, y=0.12)
             panel.locator_params(axis="y", nbins=4)
             for bound in _bounds(channel):
@@ -123,8 +115,8 @@ def coverage_figure(inspection: Inspection) -> "Figure":
         u = data.u[::stride, column]
         counts, edges = np.histogram(u, bins=50)
         panel.stairs(100.0 * counts / len(u), edges, fill=True, color=COLOURS[0])
-        panel.set_xlabel(with_unit(control.name, control.unit))
-        panel.set_ylabel("samples [%]" if column % across == 0 else "")
+        up = "samples [%]" if column % across == 0 else ""
+        panel.set(xlabel=with_unit(control.name, control.unit), ylabel=up)
         for bound in _bounds(control):
             panel.axvline(bound, **_DOTTED)
     return figure
@@ -144,22 +136,19 @@ def _edges(values: np.ndarray, quantum: float, *, tail: float = 0.0) -> np.ndarr
 def _draw_density(panel: "Axes", x: Any, y: Any, covered: float) -> None:
     """Each axis: values, edges of cells, label, and limits, which the axis reaches."""
     density(panel, x[0], y[0], x[1], y[1], faintest=FAINTEST)
-    panel.set(xlabel=x[2], ylabel=y[2])
-    panel.set_xlim(min([x[1][0], *x[3]]), max([x[1][-1], *x[3]]))
-    panel.set_ylim(min([y[1][0], *y[3]]), max([y[1][-1], *y[3]]))
     for draw, limits in ((panel.axvline, x[3]), (panel.axhline, y[3])):
         for limit in limits:
             draw(limit, **_DOTTED)
-    heading(panel, "", f"{100 * covered:.0f} % covered")
+    wide, high = ((min([axis[1][0], *axis[3]]), max([axis[1][-1], *axis[3]])) for axis in (x, y))
+    label(
+        panel, "", f"{100 * covered:.0f} % covered", xlabel=x[2], ylabel=y[2], xlim=wide, ylim=high
+    )
 
 
 def _bounds(channel: Channel) -> list[float]:
     """A joint's limits or a control's bounds, where they are near enough to be drawn."""
-    if isinstance(channel, JointInspection):
-        bounds = channel.limits or ()
-    else:
-        bounds = (channel.lower, channel.upper)
-    span = channel.highest - channel.lowest
+    joint, span = isinstance(channel, JointInspection), channel.highest - channel.lowest
+    bounds = channel.limits or () if joint else (channel.lower, channel.upper)
     return [b for b in bounds if channel.lowest - span <= b <= channel.highest + span]
 
 
@@ -187,16 +176,14 @@ def signals_figure(inspection: Inspection) -> "Figure":
                 panel.plot(spectrum.frequencies[1:], power, color=colour, label=channel.name)
                 panel.axvline(channel.excited, color=colour, linewidth=0.5, linestyle=":")
         panel.set(xscale="log", yscale="log", xlabel="frequency [Hz]", ylim=(FAINTEST_POWER, 2.0))
-        panel.set_ylabel("power, of the strongest")
-        plain_ticks(panel)
-        heading(panel, title, "dotted: 95 % of the power is below")
+        below = "dotted: 95 % of the power is below"
+        label(panel, title, below, ylabel="power, of the strongest")
     if timing is not None and gaps:
         (panel,) = grid[2]
         panel.vlines([gap.time for gap in gaps], 0.0, [gap.length for gap in gaps], COLOURS[0])
-        panel.set(xlabel="time in the recording [s]", ylabel="length [s]")
-        panel.set_ylim(bottom=0.0)
+        panel.set(xlabel="time in the recording [s]", ylabel="length [s]", ylim=(0.0, None))
         first = f"first {GAPS_LISTED} of " if timing.gap_count > GAPS_LISTED else ""
-        heading(panel, "Gaps", f"{first}{timing.gap_count}{'' if first else ' in all'}")
+        label(panel, "Gaps", f"{first}{timing.gap_count}{'' if first else ' in all'}")
     for panel in (panel for row in grid for panel in row):
         handles, labels = panel.get_legend_handles_labels()
         if handles:
@@ -216,9 +203,8 @@ def _draw_lag(panel: "Axes", inspection: Inspection) -> None:
         panel.axhline(100.0 * joint.chance, color=colour, linewidth=0.5, linestyle=":")
         if joint.steps is not None:
             panel.axvline(1e3 * lag.dt * joint.steps, color=colour, linewidth=0.7, linestyle="--")
-    panel.set(xlabel="delay of the command [ms]", ylabel="explained [%]")
-    panel.set_ylim(bottom=0.0)
-    heading(panel, "Lag from command to motion", "dotted: chance; dashed: lag")
+    panel.set(xlabel="delay of the command [ms]", ylabel="explained [%]", ylim=(0.0, None))
+    label(panel, "Lag from command to motion", "dotted: chance; dashed: lag")
 
 
 def _draw_resolution(panel: "Axes", inspection: Inspection) -> None:
@@ -238,8 +224,7 @@ def _draw_resolution(panel: "Axes", inspection: Inspection) -> None:
     if inspection.decimation:
         panel.axvline(inspection.decimation, color=GREY, linewidth=0.7, linestyle="--")
     panel.set(xscale="log", yscale="log", xlabel="samples per step", ylabel="encoder steps")
-    plain_ticks(panel)
-    heading(panel, "Motion over the encoder", "dotted: recorded; dashed: advised")
+    label(panel, "Motion over the encoder", "dotted: recorded; dashed: advised")
 
 
 def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: Path) -> Path:
@@ -270,19 +255,15 @@ def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: 
 
 def load_inspection(path: Path) -> Mapping[str, Any]:
     """What ``save_inspection`` wrote, as far as the report shows it."""
-    try:
-        found = json.loads(path.read_bytes())
-        if (found["format"], found["version"]) != (FORMAT, VERSION):
-            raise ValueError(f"format {found['format']!r}, version {found['version']}")
-        kinds = {"file": str, "trajectories": int, "duration": float, "dt": float}
-        found |= {name: kind(found[name]) for name, kind in kinds.items()}
-        for joint in found["joints"]:
-            joint |= {name: float(joint[name]) for name in _JOINT_NUMBERS}
-        return {"versions": {}, **found, "suspicious": [*map(str, found["suspicious"])]}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path} is not the result of an inspection ({error}); run 'genan inspect' again."
-        ) from None
+    found = json.loads(path.read_bytes())
+    if (found["format"], found["version"]) != (FORMAT, VERSION):
+        raise ValueError(f"format {found['format']!r}, version {found['version']}")
+    kinds = {"file": str, "trajectories": int, "duration": float, "dt": float}
+    found |= {name: kind(found[name]) for name, kind in kinds.items()}
+    shown = ("lowest", "highest", "speed_p99", "phase_covered")
+    for joint in found["joints"]:
+        joint |= {name: float(joint[name]) for name in shown}
+    return {"versions": {}, **found, "suspicious": [*map(str, found["suspicious"])]}
 
 
 def lag_words(steps: int | None, dt: float) -> str:

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from genan import words
 from genan.data import Inspection, Summary
-from genan.errors import SettingError
+from genan.errors import refuse
 from genan.evaluation.study_result import Figure, Value
 from genan.files import place_folder, write_atomically
 from genan.report import charts
-from genan.report.gather import Found, Material, gather
+from genan.report.gather import Found, Material, Runs, gather
 from genan.report.inspection import lag_words
 from genan.robot.package import VIRTUAL, robot_folder, robot_names
 from genan.tasks.registry import task_entry, task_names
@@ -42,22 +42,11 @@ class WrittenReport:
 
 
 def write_report(
-    runs: Sequence[Path],
-    out: Path,
-    *,
-    overwrite: bool = False,
-    title: str = TITLE,
-    files: bool = True,
+    runs: Runs, out: Path, *, overwrite: bool = False, title: str = TITLE, files: bool = True
 ) -> WrittenReport:
-    """Make the report on ``runs``.
-
-    Args:
-        runs: files and folders that genan's commands wrote.
-        out: the page; its pictures and tables go to ``<out>_files`` next to it.
-        overwrite: whether an earlier report there may be replaced.
-        title: of the page.
-        files: whether to write the charts as PNG, PDF and CSV too.
-    """
+    """Make the report on ``runs``, files and folders that genan's commands wrote. ``out``: the
+    page; with ``files``, its charts go to ``<out>_files`` next to it as PNG, PDF and CSV.
+    ``overwrite``: whether an earlier report there may be replaced."""
     folder = check_out(out, overwrite=overwrite)
     material = gather(runs, leave_out=folder.absolute())
     drawn: dict[str, Figure] = {}
@@ -65,37 +54,39 @@ def write_report(
     def named(chart: Figure, prefix: str = "") -> str:
         """A name for the chart that no other in the page has."""
         stem = words.slug(f"{prefix}-{chart.name}" if prefix else chart.name)
-        more = (f"{stem}-{k}" for k in itertools.count(2))
-        name = next(name for name in itertools.chain([stem], more) if name not in drawn)
+        names = (f"{stem}-{k}" if k > 1 else stem for k in itertools.count(1))
+        name = next(name for name in names if name not in drawn)
         drawn[name] = chart
         return name
 
     page = _render(
         "report.html", title=title, material=material, named=named, files=folder.name * files,
-        pictures=_embedded(material.pictures, PICTURE_ROOM, out.parent), tasks=_tasks(material),
+        pictures=_embedded(material.pictures, PICTURE_ROOM, out.parent), **_about(material),
         films=_embedded(material.films, FILM_ROOM, out.parent), hardware=_hardware(material),
-        robots=_robots(material), versions=_versions(material),
+        versions=_versions(material),
     )  # fmt: skip
-    content = {
-        f"{name}.{kind}": data
-        for name, chart in (drawn if files else {}).items()
-        for kind, data in charts.chart_files(chart).items()
-    }
-    rows = [(name, drawn[name.rpartition(".")[0]].title) for name in sorted(content)]
     out.parent.mkdir(parents=True, exist_ok=True)
-    if files:
-        content[CONTENTS] = charts.write_csv([("file", "what"), *rows])
-        earlier = _earlier(folder)
-        place_folder(folder, content, lambda _: None)
-        for name in earlier - content.keys():
-            (folder / name).unlink(missing_ok=True)
+    count = _write_charts(drawn, folder) if files else 0
     write_atomically(out, page)
-    return WrittenReport(out, folder, len(rows), len(page), material)
+    return WrittenReport(out, folder, count, len(page), material)
 
 
-def save_inspection_page(
-    found: Inspection, head: Summary, pictures: tuple[Path, ...], folder: Path
-) -> Path:
+def _write_charts(drawn: Mapping[str, Figure], folder: Path) -> int:
+    """The charts as files, in place of those of an earlier report, by its list; how many."""
+    each = {name: charts.chart_files(chart) for name, chart in drawn.items()}
+    content = {f"{name}.{end}": data for name in each for end, data in each[name].items()}
+    rows = [(name, drawn[name.rpartition(".")[0]].title) for name in sorted(content)]
+    content[CONTENTS] = charts.write_csv([("file", "what"), *rows])
+    listed = folder / CONTENTS
+    text = listed.read_text(encoding="utf-8", errors="replace") if listed.is_file() else ""
+    place_folder(folder, content, lambda _: None)
+    for name in {line.partition(",")[0] for line in text.splitlines()[1:]} - content.keys():
+        if Path(name).name == name and name.endswith((".png", ".pdf", ".csv")):
+            (folder / name).unlink(missing_ok=True)
+    return len(rows)
+
+
+def save_inspection_page(found: Inspection, head: Summary, pictures: Runs, folder: Path) -> Path:
     """Write ``inspection.html`` into ``folder``, with the pictures inside; returns the file."""
     shown = _embedded([Found("", path, None) for path in pictures], sys.maxsize, folder)
     title = f"Inspection of {head.path.name}"
@@ -107,34 +98,15 @@ def save_inspection_page(
 def check_out(out: Path, *, overwrite: bool) -> Path:
     """Refuse a page that is there already, or that is none; the folder that goes with it."""
     files = out.with_name(f"{out.stem}_files")
-    there = next((path for path in (out, files) if path.exists()), None)
-    for wrong, message in (
+    there = [path for path in (out, files) if path.exists() and not overwrite]
+    refuse(
         (out.is_dir(), f"{out} is a folder; give a file by --out, such as {out / 'report.html'}."),
-        (
-            out.suffix.lower() not in (".html", ".htm"),
-            f"The report is an HTML file, so --out should end in .html, not {out.name!r}.",
-        ),
-        (
-            files.is_file(),
-            f"{files} is a file, but the report's pictures and tables go to a folder of that name.",
-        ),
-        (
-            there is not None and not overwrite,
-            f"{there} exists; give another --out, or --overwrite to replace the earlier report.",
-        ),
-    ):
-        if wrong:
-            raise SettingError(message)
+        (out.suffix.lower() not in (".html", ".htm"),
+         f"The report is an HTML file, so --out should end in .html, not {out.name!r}."),
+        (files.is_file(), f"{files} is a file, and pictures and tables go to a folder so named."),
+        (there, f"{there and there[0]} exists; give another --out, or --overwrite to replace it."),
+    )  # fmt: skip
     return files
-
-
-def _earlier(folder: Path) -> set[str]:
-    """What an earlier report put into ``folder``, by its list."""
-    listed = folder / CONTENTS
-    text = listed.read_text(encoding="utf-8", errors="replace") if listed.is_file() else ""
-    names = {line.partition(",")[0] for line in text.splitlines()[1:]}
-    mine = (".png", ".pdf", ".csv")
-    return {name for name in names if Path(name).name == name and name.endswith(mine)}
 
 
 def _render(template: str, **context: Any) -> bytes:
@@ -144,21 +116,10 @@ def _render(template: str, **context: Any) -> bytes:
         loader=PackageLoader("genan.report"), autoescape=True, trim_blocks=True,
         lstrip_blocks=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"],
     )  # fmt: skip
-    for function in (
-        words.number,
-        words.percent,
-        words.duration,
-        words.plural,
-        words.slug,
-        words.interval,
-        words.reading_unit,
-        words.with_unit,
-        words.time_ahead,
-        charts.task_words,
-        _measured,
-        _listed,
-    ):
-        environment.filters[function.__name__.lstrip("_")] = function
+    filters = "number percent duration plural slug interval reading_unit with_unit time_ahead"
+    environment.filters |= {name: getattr(words, name) for name in filters.split()}
+    environment.filters |= {"task_words": charts.task_words, "measured": _measured}
+    environment.filters["listed"] = _listed
     environment.globals |= {"plots": charts, "version": __version__, **context}
     return environment.get_template(template).render().encode("utf-8", errors="replace")
 
@@ -166,22 +127,15 @@ def _render(template: str, **context: Any) -> bytes:
 def _embedded(found: Sequence[Found[Any]], room: int, folder: Path) -> list[dict[str, Any]]:
     """Films or pictures: in the page while there is room (small ones first), linked beyond."""
     shown = {}
-    sizes = {one.path: one.path.stat().st_size for one in found}
-    for one in sorted(found, key=lambda one: (sizes[one.path], one.path)):
-        room -= sizes[one.path]
-        suffix, address = one.path.suffix.lower(), os.path.relpath(one.path, folder.absolute())
-        address = quote(address.replace(os.sep, "/"))
+    for size, path in sorted((one.path.stat().st_size, one.path) for one in found):
+        room -= size
+        address = quote(os.path.relpath(path, folder.absolute()).replace(os.sep, "/"))
         if room >= 0:
-            content = base64.b64encode(one.path.read_bytes()).decode()
-            address = f"data:{_TYPES[suffix]};base64,{content}"
-        shown[one.path] = {
-            "found": one,
-            "inside": room >= 0,
-            "address": address,
-            "size": f"{sizes[one.path] / 1e6:.1f} MB",
-            "moving": suffix == ".mp4",
-        }
-    return [shown[one.path] for one in found]
+            content = base64.b64encode(path.read_bytes()).decode()
+            address = f"data:{_TYPES[path.suffix.lower()]};base64,{content}"
+        shown[path] = {"inside": room >= 0, "address": address, "size": f"{size / 1e6:.1f} MB"}
+    moving = lambda path: path.suffix.lower() == ".mp4"
+    return [{"found": one, "moving": moving(one.path), **shown[one.path]} for one in found]
 
 
 def _versions(material: Material) -> list[tuple[str, str, str]]:
@@ -222,20 +176,18 @@ def _grouped(pairs: Iterable[tuple[Any, str]]) -> list[tuple[Any, str]]:
     return [(key, ", ".join([*runs][:NAMED]) + more(runs)) for key, runs in sorted(found.items())]
 
 
-def _tasks(material: Material) -> list[str]:
-    """What each task is that runs are about."""
-    found = {one.content.task for one in material.transfers}
-    found |= {one.content.contract.task for one in material.policies}
-    return [task_entry(name).summary for name in task_names() if name in found]
-
-
-def _robots(material: Material) -> list[str]:
-    """What the folder of each robot says about it in ``about.txt``."""
-    found = {str(one.content.about.get("robot", "")) for one in material.transfers}
-    found |= {one.content.contract.robot for one in (*material.actuators, *material.policies)}
-    names = {name.removeprefix(VIRTUAL) for name in found} & set(robot_names())
-    paths = [robot_folder(name) / "about.txt" for name in sorted(names)]
-    return [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
+def _about(material: Material) -> dict[str, list[str]]:
+    """What the tasks are that runs are about, and what the folder of each robot says about it."""
+    tasks = {one.content.task for one in material.transfers}
+    tasks |= {one.content.contract.task for one in material.policies}
+    robots = {str(one.content.about.get("robot", "")) for one in material.transfers}
+    robots |= {one.content.contract.robot for one in (*material.actuators, *material.policies)}
+    names = {name.removeprefix(VIRTUAL) for name in robots} & set(robot_names())
+    texts = [robot_folder(name) / "about.txt" for name in sorted(names)]
+    return {
+        "tasks": [task_entry(name).summary for name in task_names() if name in tasks],
+        "robots": [text.read_text(encoding="utf-8").strip() for text in texts if text.is_file()],
+    }
 
 
 def _measured(value: Value | None, unit: str, factor: float = 1.0, ends: bool = True) -> str:

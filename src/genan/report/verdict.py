@@ -2,40 +2,37 @@
 
 import numpy as np
 
+from genan.evaluation.accuracy import Novelty, Stretch
 from genan.evaluation.actuators import CrossValidation, Evaluation
-from genan.evaluation.novelty import Novelty, Stretch
 from genan.evaluation.statistics import BaselineComparison
-from genan.words import enumeration, number, reading_unit, shortened, time_ahead
+from genan.words import number, quantity, reading_unit, shortened, time_ahead
 
 _UNCOMPARED = (
     "How good that is cannot be said without baselines; give the training recording by "
     "--train-data.",
+)
+_KNOWN = (
+    "These are the data that the model was fitted to: judge it on others, or give "
+    "--cross-validate 5, before you trust it.",
 )
 ENOUGH = 8  # From this many recordings on a difference can be certain (chance alone: 1 in 256).
 
 
 def verdict(found: Evaluation) -> tuple[str, ...]:
     """Three to six sentences that a laboratory can act on."""
-    sentences = [_accuracy(found)]
-    if found.is_training_data:
-        sentences.append(
-            "These are the data that the model was fitted to: judge it on others, or give "
-            "--cross-validate 5, before you trust it."
-        )
-    held = found.held[0]
+    held, novelty, comparison = found.held[0], found.novelty, found.comparison
     words = f"Held controls: {held.verdict}"
     if held.fit_for_training:
         words = "With its control held it comes to rest: policies can be trained with it."
     elif held.compared:
         words = "Do not train policies with it: with its control held it does not come to rest."
-    new = () if found.novelty is None else (novelty_words(found.novelty),)
-    last = next_words(found.novelty, found.comparison)
     return (
-        *sentences,
-        *(found.comparison.overall if found.comparison else _UNCOMPARED),
+        _accuracy(found),
+        *(_KNOWN if found.is_training_data else ()),
+        *(comparison.overall if comparison else _UNCOMPARED),
         words,
-        *new,
-        last,
+        *(() if novelty is None else (novelty_words(novelty),)),
+        next_words(novelty, comparison),
     )
 
 
@@ -56,11 +53,9 @@ def _accuracy(found: Evaluation | CrossValidation) -> str:
     """How far the model is off."""
     errors, words = found.errors, []
     for k, unit in enumerate(errors.units[len(errors.joints) :], start=len(errors.joints)):
-        name, factor = reading_unit(unit)
-        step, last = factor * errors.one_step.mean[k], factor * errors.curve.mean[-1, k]
-        ahead = time_ahead(found.horizon * found.dt)
+        step, last = (quantity(x[k], unit) for x in (errors.one_step.mean, errors.curve.mean[-1]))
         words.append(
-            f"{number(step)} {name} one step ahead and {number(last)} {name} after {ahead}"
+            f"{step} one step ahead and {last} after {time_ahead(found.horizon * found.dt)}"
         )
     ran = f"; {errors.diverged} of {errors.rollouts} rollouts ran away" if errors.diverged else ""
     return f"The model is off by {' and '.join(words)} (mean absolute error){ran}."
@@ -71,18 +66,15 @@ def novelty_words(novelty: Novelty) -> str:
     shares = zip(novelty.joints, novelty.beyond, strict=True)
     parts = ", ".join(f"{joint} {100 * part:.2g} %" for joint, part in shares)
     if not novelty.new.any():
-        return (
-            "Nothing much in this log is new to it (beyond what it was trained on: "
-            f"{parts}; 1 % is usual)."
-        )
+        usual = f"beyond what it was trained on: {parts}; 1 % is usual"
+        return f"Nothing much in this log is new to it ({usual})."
     new = {novelty.joints[j] for j in np.flatnonzero(novelty.new)}
     worst, where = next((one for one in novelty.stretches if one.joint in new), None), ""
     if worst is not None:
         place = f"recording {shortened(worst.recording)}, {worst.begin:.2f} to {worst.end:.2f} s"
         where = f", first of all {place}, {worst.joint}: {why_words(worst)}"
-    return (
-        f"Do not trust it where the log is new to it ({parts} of the samples; 1 % is usual){where}."
-    )
+    usual = f"{parts} of the samples; 1 % is usual"
+    return f"Do not trust it where the log is new to it ({usual}){where}."
 
 
 def why_words(one: Stretch) -> str:
@@ -106,13 +98,12 @@ def next_words(novelty: Novelty | None, comparison: BaselineComparison | None) -
     if novelty is not None and novelty.new.any():
         first = {one.joint: one for one in reversed(novelty.stretches)}
         joints = [novelty.joints[j] for j in np.flatnonzero(novelty.new)]
-        wanted = enumeration([_wish(joint, first.get(joint)) for joint in joints])
+        *more, last = [_wish(joint, first.get(joint)) for joint in joints]
+        wanted = f"{', '.join(more)} and {last}" if more else last
         return f"Record next {wanted}; then fit with the new recordings as well."
     if comparison is not None and comparison.recordings < ENOUGH:
-        return (
-            f"Record more to judge by: {comparison.recordings} recordings here, and only from "
-            f"{ENOUGH} on can a difference be certain."
-        )
+        few = f"{comparison.recordings} recordings here, and only from {ENOUGH} on"
+        return f"Record more to judge by: {few} can a difference be certain."
     if comparison is not None:
         steps = max(one.steps for one in comparison.comparisons)
         if any(comparison.best(steps, unit).verdict != "better" for unit in comparison.units):
@@ -120,9 +111,8 @@ def next_words(novelty: Novelty | None, comparison: BaselineComparison | None) -
                 "Record next longer and more varied motions: what the model lacks far ahead is not "
                 "in what is new here, and a log of a few seconds says little about slow effects."
             )
-    return (
-        "Record next what you will use it for, and judge it there: this log asks nothing new of it."
-    )
+    here = "this log asks nothing new of it"
+    return f"Record next what you will use it for, and judge it there: {here}."
 
 
 def _wish(joint: str, one: Stretch | None) -> str:

@@ -98,7 +98,7 @@ _PAPER = {task: {**_SHARED, **dict(zip(_COLUMNS, row, strict=True))} for task, r
 REACHER = TaskEntry(
     ReacherSettings,
     "genan.tasks.reacher:Reacher",
-    "genan.evaluation.trials:ReacherTrials",
+    "genan.evaluation.transfer:ReacherTrials",
     title="reacher",
     summary="Reacher: move all joints to a given position within two seconds.",
     outcomes=("reached", "not reached"),
@@ -110,7 +110,7 @@ REACHER = TaskEntry(
 BALL_IN_A_CUP = TaskEntry(
     BallInACupSettings,
     "genan.tasks.ball_in_a_cup:BallInACup",
-    "genan.evaluation.trials:CupTrials",
+    "genan.evaluation.transfer:CupTrials",
     title="ball-in-a-cup",
     summary="Ball-in-a-cup: swing up a ball that hangs on a string, and catch it in a cup at the "
     "arm's end.",
@@ -145,7 +145,7 @@ BALL_IN_A_CUP = TaskEntry(
 TABLE_TENNIS = TaskEntry(
     TableTennisSettings,
     "genan.tasks.table_tennis:TableTennis",
-    "genan.evaluation.trials:TennisTrials",
+    "genan.evaluation.transfer:TennisTrials",
     title="table tennis",
     summary="Table tennis: return a ball to the other side of the table.",
     outcomes=("success", "too long", "too short", "missed", "side"),

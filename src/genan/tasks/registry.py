@@ -2,7 +2,7 @@
 
 A task is one file and one registration. The file defines a ``TaskSettings`` dataclass (its fields
 are the flags of ``genan train``), a ``genan.tasks.task.Task`` (what happens in simulation), a
-``genan.evaluation.trials.TrialSetup`` (how a trial on a robot starts, what the policy sees there,
+``genan.evaluation.transfer.TrialSetup`` (how a trial on a robot starts, what the policy sees there,
 how it is judged) and a ``TaskEntry`` that names them. The registration is a line in ``BUNDLED``
 here, an entry point of the group ``genan.tasks`` in another package (its value is the entry, as
 "module:attribute"), or a call of ``register``. ``train``, ``play``, ``transfer``, ``report``,

@@ -24,7 +24,7 @@ from genan.deployment.controller import Controller, Goal, PolicyController
 from genan.deployment.interface import Clock, Controls, Pacer, Reading, RobotInterface
 from genan.deployment.loop import ControlLoop, Hold
 from genan.errors import GenanError, refuse
-from genan.evaluation.trials import load_policy, open_trials
+from genan.evaluation.transfer import load_policy, open_trials
 from genan.jax_setup import use_cache
 from genan.rl.contract import PolicyContract
 from genan.robot import Robot
