@@ -34,12 +34,13 @@ def by_period(env: TaskEnvironment, state: EnvironmentState, deviation: float) -
         change = settings.change * jnp.tanh(deviation * noise)
 
         def period(robots, seed):
-            found = simulator.drive.disagreement(
-                *simulator._histories(robots, simulator._within(robots.u + change))
+            u = jnp.clip(
+                robots.u + change, *map(jnp.asarray, (simulator.u_lower, simulator.u_upper))
             )
-            return simulator.step(
-                robots, simulator._within(robots.u + change), seed=seed
-            ), jnp.mean(found)
+            recent = simulator._recent(robots, u)
+            histories = simulator.ensemble.contract.history.of_window(*recent)
+            found = simulator.ensemble.disagreement(*histories, simulator.precision)
+            return simulator.step(robots, u, seed=seed), jnp.mean(found)
 
         return jax.lax.scan(period, robots, jax.random.bits(key, (settings.repeat, 2)))
 

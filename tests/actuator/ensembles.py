@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from genan.actuator import Contract, Ensemble, History
-from genan.actuator.history import Servo, Terms
-from genan.actuator.network import Layer, Scaling, Skip, initialise
-from genan.actuator.settings import Architecture
+from genan.actuator.ensemble import Layer, Scaling, Skip, initialise
+from genan.actuator.settings import Architecture, Servo, Terms
 from genan.robot import Robot
 
 TERMS = Terms(friction=((0.01, 0.05), (0.02, 0.1), (0.005, 0.5)), turning=(0, 2), products=(3, 5))

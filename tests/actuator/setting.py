@@ -17,9 +17,8 @@ from genan.actuator.dataset import (
     torque_labels,
     usable_rows,
 )
-from genan.actuator.history import History
-from genan.actuator.network import Layer, TorqueModel, initialise
-from genan.actuator.settings import Architecture
+from genan.actuator.ensemble import Layer, TorqueModel, initialise
+from genan.actuator.settings import Architecture, History
 from genan.data import Channels, Trajectories
 from genan.dynamics import Dynamics, load_dynamics
 from genan.robot import Robot

@@ -12,10 +12,9 @@ from safetensors.numpy import load_file, save_file
 from genan.actuator import Ensemble
 from genan.actuator import ensemble as artifact
 from genan.actuator.contract import KIND, Contract, read_contract
-from genan.actuator.history import History
-from genan.actuator.network import Scaling, initialise
+from genan.actuator.ensemble import Scaling, initialise
 from genan.actuator.numpy_runtime import check_histories
-from genan.actuator.settings import Architecture, FitSettings
+from genan.actuator.settings import Architecture, FitSettings, History
 from genan.data import Channels
 from genan.errors import ActuatorError
 from genan.robot import Robot

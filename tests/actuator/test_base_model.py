@@ -9,8 +9,8 @@ from tests.actuator.setting import driven
 
 import genan
 from genan.actuator import FitSettings, Fitting
-from genan.actuator.base import BaseProblem, uses
-from genan.actuator.history import History, Servo, Terms
+from genan.actuator.settings import History, Servo, Terms
+from genan.actuator.training import BaseProblem, uses
 
 
 @pytest.fixture(scope="module")

@@ -4,18 +4,11 @@ import pytest
 
 from genan.actuator import Contract, Ensemble, History, save
 from genan.actuator import errors as arx
-from genan.actuator.errors import (
-    CONSTANT_VELOCITY,
-    STANDING_STILL,
-    Baseline,
-    fit_arx,
-    one_step,
-    open_loop,
-)
-from genan.actuator.fit import has_true_torque, true_torque_baseline
-from genan.actuator.network import Layer, Scaling
+from genan.actuator.ensemble import Layer, Scaling
+from genan.actuator.errors import CONSTANT_VELOCITY, STANDING_STILL, Baseline, fit_arx, open_loop
+from genan.actuator.fit import true_torque_baseline
 from genan.actuator.settings import Architecture
-from genan.data import Channels, Trajectories, write
+from genan.data import Channels, Trajectories
 from genan.errors import DataError
 from genan.robot import Robot
 
@@ -76,7 +69,7 @@ def test_a_linear_system_is_recovered_exactly():
         ]
     )
     size = np.abs(recording.q[rows + 1] - 2 * recording.q[rows] + recording.q[rows - 1]).mean()
-    error = one_step(model, recording, rows) - recording.q[rows + 1]
+    error = open_loop(model, recording, rows, steps=1)[:, 0] - recording.q[rows + 1]
     assert np.abs(error).max() < 1e-5 * size
     at = starts(recording, 3, 40)
     rolled = open_loop(model, recording, at, steps=40)
@@ -88,7 +81,8 @@ def test_too_low_an_order_is_not_chosen_and_cannot_do_it():
     low, high = fit_arx(recording, orders=(1,)), fit_arx(recording, orders=(1, 2))
     rows = recording.offsets[:-1] + 6
     errors = [
-        np.abs(one_step(m, recording, rows) - recording.q[rows + 1]).mean() for m in (low, high)
+        np.abs(open_loop(m, recording, rows, steps=1)[:, 0] - recording.q[rows + 1]).mean()
+        for m in (low, high)
     ]
     assert high.past == 2 and errors[1] < 1e-3 * errors[0]
 
@@ -111,12 +105,12 @@ def test_noisy_data_give_the_least_squares_solution(monkeypatch):
     )
     y = part.q[rows + 1] - 2 * part.q[rows] + part.q[rows - 1]
     expected = x @ np.linalg.lstsq(x, y, rcond=None)[0]
-    found = one_step(model, part, rows) - 2 * part.q[rows] + part.q[rows - 1]
+    found = open_loop(model, part, rows, steps=1)[:, 0] - 2 * part.q[rows] + part.q[rows - 1]
     np.testing.assert_allclose(found, expected, atol=1e-6)
     monkeypatch.setattr(arx, "_BLOCK", 37)
     again = fit_arx(recording, orders=(2,))
-    wanted = one_step(model, part, rows)
-    np.testing.assert_allclose(one_step(again, part, rows), wanted, atol=1e-7)
+    wanted = open_loop(model, part, rows, steps=1)[:, 0]
+    np.testing.assert_allclose(open_loop(again, part, rows, steps=1)[:, 0], wanted, atol=1e-7)
 
 
 def test_arx_refuses_what_is_too_short():
@@ -142,7 +136,9 @@ def test_constant_velocity_and_standing_still():
     np.testing.assert_array_equal(
         open_loop(STANDING_STILL, recording, at, steps=10)[1], np.tile(q[4], (10, 1))
     )
-    np.testing.assert_allclose(one_step(CONSTANT_VELOCITY, recording, at), recorded[:, 0])
+    np.testing.assert_allclose(
+        open_loop(CONSTANT_VELOCITY, recording, at, steps=1)[:, 0], recorded[:, 0]
+    )
 
 
 def pendulum_actuators(width: int = 2, record: str = "{}") -> Ensemble:
@@ -187,10 +183,3 @@ def test_networks_on_true_torques_are_trained_once(tmp_path, monkeypatch):
     wanted.append(pendulum_actuators(width=3, record='{"data": {"fingerprint": "other"}}'))
     true_torque_baseline(wanted[-1], "b.h5", robot, out=out)
     assert len(asked) == 3  # another network, other data
-
-
-def test_which_files_have_true_torques(tmp_path):
-    recording = Trajectories.from_list(channels(1, 1), [(np.zeros((4, 1)), np.zeros((4, 1)))])
-    write(tmp_path / "plain.h5", recording)
-    write(tmp_path / "true.h5", recording, truth={"tau": np.zeros((4, 1))})
-    assert not has_true_torque(tmp_path / "plain.h5") and has_true_torque(tmp_path / "true.h5")

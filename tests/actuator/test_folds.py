@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from genan.actuator.dataset import assign_folds, folds
-from genan.actuator.history import History
+from genan.actuator.settings import History
 from genan.data import Channels, Trajectories
 from genan.errors import DataError
 

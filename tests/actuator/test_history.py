@@ -5,7 +5,7 @@ from tests.actuator.ensembles import TERMS
 
 from genan.actuator.dataset import usable_rows
 from genan.actuator.ensemble import Window
-from genan.actuator.history import History
+from genan.actuator.settings import History
 from genan.errors import SettingError
 
 

@@ -8,15 +8,8 @@ import pytest
 from tests.actuator.setting import Setting
 
 from genan.actuator.dataset import Samples
-from genan.actuator.history import History
-from genan.actuator.training import (
-    Batch,
-    MultiStepLoss,
-    PositionLoss,
-    TorqueLoss,
-    multi_step_scale,
-    position_scale,
-)
+from genan.actuator.settings import History
+from genan.actuator.training import Loss, multi_step_scale, position_scale
 from genan.dynamics import Dynamics, load_dynamics
 from genan.robot import Robot, robot_names
 
@@ -41,9 +34,9 @@ def test_closed_form_error_is_that_of_one_engine_step(name: str) -> None:
     dynamics = load_dynamics(robot)
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(3))
-        loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
+        loss = Loss(setting.model, position_scale(setting.samples, setting.rows), "position")
         rows = jnp.asarray(setting.rows)
-        error = np.asarray(loss.error(setting.layers, Batch(setting.samples, rows)))
+        error = np.asarray(loss.error(setting.layers, setting.samples, rows))
         tau = np.asarray(setting.torque(rows))
         q = np.asarray(setting.samples.q)
         for k in range(0, len(rows), 7):
@@ -59,9 +52,9 @@ def test_closed_form_error_in_single_precision(name: str) -> None:
     robot = Robot.load(name)
     dynamics = load_dynamics(robot)
     setting = Setting(robot, dynamics, History(3))
-    loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
+    loss = Loss(setting.model, position_scale(setting.samples, setting.rows), "position")
     rows = jnp.asarray(setting.rows)
-    error = loss.error(setting.layers, Batch(setting.samples, rows))
+    error = loss.error(setting.layers, setting.samples, rows)
     tau = setting.torque(rows)
     q = setting.samples.q
     stepped, _ = jax.vmap(dynamics.step)(q[rows], (q[rows] - q[rows - 1]) / robot.dt, tau)
@@ -75,12 +68,10 @@ def test_one_step_gradients_equal_finite_differences(kind: str) -> None:
     with jax.enable_x64(True):
         setting = Setting(robot, load_dynamics(robot), History(3))
         scale = position_scale(setting.samples, setting.rows)
-        torque = TorqueLoss(setting.model, setting.model.scaling.torque_std)
-        loss = torque if kind == "torque" else PositionLoss(setting.model, scale)
+        torque = Loss(setting.model, setting.model.scaling.torque_std, "torque")
+        loss = torque if kind == "torque" else Loss(setting.model, scale, "position")
         rows = jnp.asarray(setting.rows[:50])
-        exact, numeric = setting.directional(
-            lambda w: jnp.mean(loss(w, Batch(setting.samples, rows)))
-        )
+        exact, numeric = setting.directional(lambda w: jnp.mean(loss(w, setting.samples, rows)))
     assert exact == pytest.approx(numeric, rel=1e-6)
 
 
@@ -92,11 +83,9 @@ def test_multi_step_gradient_through_ten_steps_equals_finite_differences(name: s
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(2, 2), rollout=10)
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=10)
-        loss = MultiStepLoss(setting.model, scale, dynamics)
+        loss = Loss(setting.model, scale, "multi-step", dynamics)
         rows = jnp.asarray(setting.rows[:20])
-        exact, numeric = setting.directional(
-            lambda w: jnp.mean(loss(w, Batch(setting.samples, rows)))
-        )
+        exact, numeric = setting.directional(lambda w: jnp.mean(loss(w, setting.samples, rows)))
     assert exact == pytest.approx(numeric, rel=1e-6)
 
 
@@ -107,11 +96,11 @@ def test_multi_step_loss_of_one_step_is_the_position_loss_up_to_its_scale() -> N
         setting = Setting(robot, dynamics, History(3))
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=1)
         rows = jnp.asarray(setting.rows)
-        several = MultiStepLoss(setting.model, scale, dynamics)(
-            setting.layers, Batch(setting.samples, rows)
+        several = Loss(setting.model, scale, "multi-step", dynamics)(
+            setting.layers, setting.samples, rows
         )
-        one = PositionLoss(setting.model, jnp.asarray(1.0)).error(
-            setting.layers, Batch(setting.samples, rows)
+        one = Loss(setting.model, jnp.asarray(1.0), "position").error(
+            setting.layers, setting.samples, rows
         )
         np.testing.assert_allclose(several, jnp.sum((one / scale[0]) ** 2, axis=-1), rtol=1e-9)
 
@@ -123,9 +112,9 @@ def test_multi_step_positions_are_those_of_mujoco() -> None:
     dynamics = load_dynamics(robot)
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(2, 2), rollout=10)
-        loss = MultiStepLoss(setting.model, jnp.ones((10, robot.nq)), dynamics)
+        loss = Loss(setting.model, jnp.ones((10, robot.nq)), "multi-step", dynamics)
         t = int(setting.rows[11])
-        error = loss.error(setting.layers, Batch(setting.samples, jnp.asarray([t])))[0]
+        error = loss.error(setting.layers, setting.samples, jnp.asarray([t]))[0]
         predicted = np.asarray(setting.samples.q[t + 1 : t + 11] + error)
         q, u = list(np.asarray(setting.samples.q)[: t + 1]), np.asarray(setting.samples.u)
         for r in range(10):
@@ -163,16 +152,16 @@ def test_a_model_that_knows_nothing_has_a_loss_near_one_per_joint() -> None:
     robot = Robot.load("pamy2")
     dynamics: Dynamics = load_dynamics(robot)
     setting = Setting(robot, dynamics, History(3))
-    loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
+    loss = Loss(setting.model, position_scale(setting.samples, setting.rows), "position")
     silent = jax.tree.map(jnp.zeros_like, setting.layers)
-    value = float(jnp.mean(loss(silent, Batch(setting.samples, jnp.asarray(setting.rows)))))
+    value = float(jnp.mean(loss(silent, setting.samples, jnp.asarray(setting.rows))))
     assert 0.1 * robot.nq < value <= 1.5 * robot.nq
 
 
 def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
     robot = Robot.load("pamy2")
     setting = Setting(robot, load_dynamics(robot), History(3))
-    loss = TorqueLoss(setting.model, setting.model.scaling.torque_std)
+    loss = Loss(setting.model, setting.model.scaling.torque_std, "torque")
     positions, controls = loss.seen
     rows = jnp.asarray(setting.rows[:8])
     noise = 0.1 * jnp.ones((8, positions, robot.nq)) * jnp.arange(positions)[:, None]
@@ -183,7 +172,5 @@ def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
         ((tau - setting.samples.tau[rows]) / setting.model.scaling.torque_std) ** 2, axis=-1
     )
     np.testing.assert_allclose(
-        loss(setting.layers, Batch(setting.samples, rows, noise, control_noise)),
-        expected,
-        rtol=1e-5,
+        loss(setting.layers, setting.samples, rows, (noise, control_noise)), expected, rtol=1e-5
     )

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.actuator.network import apply, initialise
+from genan.actuator.ensemble import apply, initialise
 from genan.actuator.settings import Architecture
 
 LAYERS = initialise(Architecture((64, 64), "tanh"), 6, 3, key=jax.random.key(0))

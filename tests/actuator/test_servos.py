@@ -9,7 +9,7 @@ import pytest
 
 from genan.actuator import FitSettings, Fitting
 from genan.actuator.dataset import find_servos
-from genan.actuator.history import Servo
+from genan.actuator.settings import Servo
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.robot import Control, Robot

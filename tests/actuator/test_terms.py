@@ -1,8 +1,19 @@
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from tests.actuator.ensembles import make
 
-from genan.actuator.history import History, Servo, Terms
+from genan.actuator import Contract
+from genan.actuator.settings import History, Servo, Terms
 from genan.errors import SettingError
+
+
+def kept(terms: Terms) -> Terms:
+    """As they come back from a file."""
+    contract = replace(make().contract, history=History(1, terms=terms))
+    return Contract.from_settings(json.loads(json.dumps(contract.settings()))).history.terms
 
 
 def of_terms(terms: Terms, q: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -30,7 +41,7 @@ def test_the_terms_are_what_they_say() -> None:
         9.0,
     ]
     np.testing.assert_allclose(found, expected)
-    assert Terms.from_settings(terms.settings()) == terms
+    assert kept(terms) == terms
 
 
 def test_a_planar_pairs_gravity_is_linear_in_them() -> None:
@@ -49,10 +60,7 @@ def test_a_servo_pulls_to_its_goal_by_its_gains_if_it_is_on() -> None:
     np.testing.assert_allclose(found, [0.4, 80.0, 1.2, 0.3])
     off = of_terms(terms, q, u * [1.0, 0.0, 1.0, 1.0])
     np.testing.assert_allclose(off, [0.0, 0.0, 0.0, 0.3])
-    assert (
-        History(0, terms=terms).inputs(2, 4) == 10
-        and Terms.from_settings(terms.settings()) == terms
-    )
+    assert History(0, terms=terms).inputs(2, 4) == 10 and kept(terms) == terms
 
 
 def test_stiction_holds_against_weight_and_drive_while_a_joint_stands() -> None:
@@ -64,7 +72,7 @@ def test_stiction_holds_against_weight_and_drive_while_a_joint_stands() -> None:
     np.testing.assert_allclose(
         found[-5:], [slow * np.sin(0.5), slow * np.cos(0.5), slow * 0.2, 0.7, 1.0]
     )
-    assert Terms.from_settings(terms.settings()) == terms
+    assert kept(terms) == terms
     moving = of_terms(terms, q - [[1.0, 1.0], [0.0, 0.0]], u)
     np.testing.assert_allclose(moving[-5:], 0.0, atol=1e-10)
     np.testing.assert_allclose(moving[:-5], found[:-5])

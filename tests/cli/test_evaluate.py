@@ -9,8 +9,8 @@ from tests.docs.typed import typed
 
 import genan.cli
 from genan.actuator import Contract, Ensemble, History, load, save
+from genan.actuator.ensemble import Layer, Scaling
 from genan.actuator.fitting import FitInterruptedError
-from genan.actuator.network import Layer, Scaling
 from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories, write
 from genan.robot import Robot

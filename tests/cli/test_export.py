@@ -10,7 +10,7 @@ import pytest
 
 import genan.cli
 from genan.actuator import Contract, Ensemble, History, numpy_runtime, save
-from genan.actuator.network import Scaling, initialise
+from genan.actuator.ensemble import Scaling, initialise
 from genan.actuator.settings import Architecture
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from genan.simulation import ArmState, SimulatorState
 from genan.simulation.cup_scene import CupState
-from genan.simulation.divergence import Divergence, write_divergence
-from genan.simulation.simulator import HistoryBuffer
+from genan.simulation.simulator import Divergence, HistoryBuffer, write_divergence
 
 
 def fault(scene: object) -> Divergence:

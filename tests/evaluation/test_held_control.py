@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.actuator.network import Layer
+from genan.actuator.ensemble import Layer
 from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics

@@ -13,8 +13,8 @@ from tests.any_robot import AnyRobot
 
 from genan.actuator import Contract, Ensemble, History, save
 from genan.actuator import load as load_actuators
+from genan.actuator.ensemble import Scaling, initialise
 from genan.actuator.export import export_onnx
-from genan.actuator.network import Scaling, initialise
 from genan.actuator.settings import Architecture
 from genan.actuator.training import rollout
 from genan.data import load, write

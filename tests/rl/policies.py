@@ -10,7 +10,7 @@ import optax
 from tests.actuator.ensembles import make as make_ensemble
 
 from genan.actuator import Ensemble, History
-from genan.actuator.network import Layer
+from genan.actuator.ensemble import Layer
 from genan.rl.config import PPOSettings
 from genan.rl.policy import Policy
 from genan.rl.ppo import AgentState, Networks, RunningScaler

@@ -14,7 +14,7 @@ from skrl.models.jax import DeterministicMixin, GaussianMixin, Model
 from skrl.resources.preprocessors.jax import RunningStandardScaler
 from skrl.resources.schedulers.jax import KLAdaptiveLR
 
-from genan.actuator.network import Layer
+from genan.actuator.ensemble import Layer
 from genan.rl.config import PPOSettings
 from genan.rl.ppo import Experience, Networks
 

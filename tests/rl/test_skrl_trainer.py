@@ -13,7 +13,7 @@ import pytest
 from tests.rl.point import Point
 from tests.rl.policies import TASK, ensemble, robot
 
-from genan.actuator.network import Layer
+from genan.actuator.ensemble import Layer
 from genan.errors import SettingError
 from genan.rl.config import PPOSettings, TrainSettings, preset
 from genan.rl.ppo import Networks

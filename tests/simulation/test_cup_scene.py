@@ -309,8 +309,8 @@ def test_balls_and_strings_of_their_own_are_those_of_the_settings(scene: CupScen
         ({"string_length": 0.0}, "string_length must be a positive number"),
         ({"ball_mass": -0.1}, "ball_mass must be a positive number"),
         ({"ball_radius": 0.045}, "does not fit into an opening of radius 41 mm"),
-        ({"restitution": 1.2}, "restitution must lie between 0 and 1"),
-        ({"friction": -1.0}, "friction must be zero or a positive number"),
+        ({"restitution": 1.2}, "restitution must lie from 0 to 1"),
+        ({"friction": -1.0}, "friction must be 0 or more"),
         ({"string_length": 0.02}, "does not reach the ball's place in the cup"),
     ],
 )

@@ -4,8 +4,7 @@ import pytest
 
 from genan.errors import DataError
 from genan.simulation import ArmState, SimulatorState
-from genan.simulation.divergence import Divergence, read_divergence, write_divergence
-from genan.simulation.simulator import HistoryBuffer
+from genan.simulation.simulator import Divergence, HistoryBuffer, read_divergence, write_divergence
 
 
 def states(value):

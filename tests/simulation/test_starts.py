@@ -9,7 +9,7 @@ from tests.actuator.ensembles import make_ensemble
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmScene, Simulator
-from genan.simulation.starts import Settler, Settling
+from genan.simulation.simulator import Settler, Settling
 
 ROBOT = Robot.load("pamy2")
 SETTLING = Settling(

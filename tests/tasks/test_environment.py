@@ -14,6 +14,7 @@ from tests.tasks.setting import environment, small
 from genan.errors import ActuatorError, SettingError
 from genan.robot import Robot
 from genan.simulation import ArmState
+from genan.simulation.simulator import draw_torque
 from genan.tasks.task import load_environment
 
 KEY = jax.random.key(0)
@@ -77,7 +78,8 @@ def test_strange_robots_have_other_torques_and_call_their_controls_otherwise():
     seed = jax.random.bits(KEY, (2,))
     u = state.simulator.u + 0.01
     after = env.simulator.step(state.simulator, u, seed=seed)
-    torque = env.simulator.drive.torque(*env.simulator._histories(state.simulator, u), seed=seed)
+    ensemble, recent = env.simulator.ensemble, env.simulator._recent(state.simulator, u)
+    torque = draw_torque(ensemble, *ensemble.contract.history.of_window(*recent), seed=seed)
     expected = jax.vmap(env.simulator.scene.step)(state.simulator.scene, drawn.gain * torque)
     np.testing.assert_allclose(after.scene.qd, expected.qd, rtol=1e-5, atol=1e-6)
     with pytest.raises(SettingError, match="torque_spread must lie from 0 to below 1"):

@@ -11,15 +11,14 @@ if TYPE_CHECKING:
     from genan.actuator.contract import Contract
     from genan.actuator.ensemble import Ensemble, Window, load, save
     from genan.actuator.fitting import FitObserver, FitProgress, Fitting
-    from genan.actuator.history import History
-    from genan.actuator.settings import FitSettings
+    from genan.actuator.settings import FitSettings, History
 
 __all__ = ["Contract", "Ensemble", "FitObserver", "FitProgress", "FitSettings", "Fitting"]
 __all__ += ["History", "Window", "load", "save"]
 
 _HOMES = dict.fromkeys(("Ensemble", "Window", "load", "save"), "ensemble")
 _HOMES |= dict.fromkeys(("FitObserver", "FitProgress", "Fitting"), "fitting")
-_HOMES |= {"Contract": "contract", "History": "history", "FitSettings": "settings"}
+_HOMES |= {"Contract": "contract", "FitSettings": "settings", "History": "settings"}
 
 
 def __getattr__(name: str) -> Any:

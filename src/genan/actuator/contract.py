@@ -1,8 +1,8 @@
 """What an actuator network was made for, and what it must therefore not be used on.
 
 The classic silent fault of this field is a network trained at one rate, joint order or history and
-run at another. The contract travels with the weights through every export and is checked wherever
-the two worlds meet. Nothing here imports JAX.
+run at another: the contract travels with the weights and is checked wherever the two worlds meet.
+Nothing here imports JAX.
 """
 
 import math
@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from genan.actuator.history import History, Terms, frozen
 from genan.actuator.numpy_runtime import FORMAT, VERSIONS, check_rates
-from genan.actuator.settings import Architecture
+from genan.actuator.settings import Architecture, History, Servo, Terms, frozen
 from genan.data import Channels
-from genan.errors import ActuatorError, listing
+from genan.errors import ActuatorError, listing, refuse
 from genan.files import ArtifactFormat
 from genan.robot import Robot
 
@@ -54,10 +53,12 @@ class Contract:
     u_seen: Ranges  # Lowest and highest value of each control in the training data.
 
     def __post_init__(self) -> None:
-        if not (self.dt > 0.0 and math.isfinite(self.dt)):
-            raise ActuatorError(f"The actuators' period dt must be positive, not {self.dt:g} s.")
-        if self.members < 1:
-            raise ActuatorError(f"An ensemble needs at least one member, not {self.members}.")
+        dt, members = self.dt, self.members
+        refuse(
+            (not 0.0 < dt < math.inf, f"The actuators' period dt must be positive, not {dt:g} s."),
+            (members < 1, f"An ensemble needs at least one member, not {members}."),
+            error=ActuatorError,
+        )
 
     @property
     def nq(self) -> int:
@@ -84,15 +85,13 @@ class Contract:
     @property
     def servos(self) -> list[str]:
         """The servos among the joints, each in words."""
-        found = []
-        for servo in self.history.terms.servos:
-            gains = listing(self.controls[k] for k in servo.gains)
-            switches = listing(self.controls[k] for k in servo.switches)
-            gain = f" by the gain {gains}" if servo.gains else ""
-            switch = f" while {switches} is on" if servo.switches else ""
-            joint, goal = self.joints[servo.joint], self.controls[servo.goal]
-            found.append(f"Joint {joint!r} is a servo: pulled to {goal!r}{gain}{switch}.")
-        return found
+        named = lambda some: listing(self.controls[k] for k in some)
+        return [
+            f"Joint {self.joints[one.joint]!r} is a servo: pulled to {self.controls[one.goal]!r}"
+            + (f" by the gain {named(one.gains)}" if one.gains else "")
+            + (f" while {named(one.switches)} is on." if one.switches else ".")
+            for one in self.history.terms.servos
+        ]
 
     def check_robot(self, robot: Robot) -> None:
         """Refuse, by name, a robot with other joints, controls, units or rate."""
@@ -103,10 +102,9 @@ class Contract:
         for name in ("joints", "joint_units", "controls", "control_units"):
             mine, theirs = getattr(self, name), getattr(channels, name)
             if mine != theirs:
-                raise ActuatorError(
-                    f"The actuators were fitted for the {name.replace('_', ' ')} {listing(mine)} "
-                    f"in this order and {whose} has {listing(theirs)}; use actuators fitted for it."
-                )
+                fitted = f"fitted for the {name.replace('_', ' ')} {listing(mine)} in this order"
+                other = f"{whose} has {listing(theirs)}; use actuators fitted for it"
+                raise ActuatorError(f"The actuators were {fitted} and {other}.")
         self.check_rate(channels.dt, whose=whose)
 
     def check_rate(self, dt: float, *, whose: str) -> None:
@@ -115,16 +113,13 @@ class Contract:
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it; older readers can read what uses nothing newer."""
-        found, terms = asdict(self), self.history.terms
-        past = {**found["history"], "terms": terms and terms.settings()}
-        network = {**found.pop("architecture"), "members": found.pop("members")}
-        newer = ("delay", "terms", "skip")
-        past, network = (
-            {key: value for key, value in part.items() if value or key not in newer}
-            for part in (past, network)
-        )
-        past["order"] = "oldest first; the last row is now"
-        return {**found, "history": past, "network": network}
+        newer = ("delay", "terms", "skip", "servos", "standing")
+        used = lambda part: {key: x for key, x in part.items() if x or key not in newer}
+        found, past = asdict(self), asdict(self.history)
+        past["terms"] = self.history.terms and used(past["terms"])
+        found["history"] = {**used(past), "order": "oldest first; the last row is now"}
+        network = {**used(found.pop("architecture")), "members": found.pop("members")}
+        return {**found, "network": network}
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "Contract":
@@ -132,23 +127,22 @@ class Contract:
         try:
             found = frozen(settings)
             past, network = found.pop("history"), found.pop("network")
-            terms = Terms.from_settings(past["terms"]) if "terms" in past else Terms()
-            delay, skip = past.get("delay", 0), network.get("skip", False)
-            return cls(
-                history=History(past["length"], past["stride"], past["delta"], delay, terms),
-                architecture=Architecture(network["hidden"], network["activation"], skip),
-                members=network["members"],
-                **found,
+            terms, delay, skip = (
+                past.get("terms", {}),
+                past.get("delay", 0),
+                network.get("skip", False),
             )
+            terms = Terms(**terms | {"servos": tuple(Servo(**x) for x in terms.get("servos", ()))})
+            history = History(past["length"], past["stride"], past["delta"], delay, terms)
+            shape = Architecture(network["hidden"], network["activation"], skip)
+            own = {"history": history, "architecture": shape, "members": network["members"]}
+            return cls(**found, **own)
         except (KeyError, TypeError, ValueError) as error:
-            raise ActuatorError(
-                f"The actuators' contract is not complete ({type(error).__name__}: {error}); "
-                "export or fit them again."
-            ) from None
+            missing = f"The actuators' contract is not complete ({type(error).__name__}: {error})"
+            raise ActuatorError(f"{missing}; export or fit them again.") from None
 
 
 def read_contract(folder: Path | str) -> tuple[Contract, dict[str, Any]]:
-    """Contract and record of the fitted actuators in ``folder``, without their weights. Format
-    (versions 1 to 3) and seal are checked."""
+    """Contract and record of the fitted actuators in ``folder``, checked, without their weights."""
     settings = KIND.read_contract(Path(folder))
     return Contract.from_settings(settings["contract"]), settings["record"]

@@ -1,10 +1,9 @@
 """What a fit learns from: a recording, checked for whether anything can be learnt from it, split by
 whole recordings or cut into folds of equal activity that are left out in turn; and the terms of
-``genan.actuator.history`` that it gives reason for.
+``genan.actuator.settings`` that it gives reason for.
 
 ``Samples`` are what training wants: on the device, in single precision, with torques and responses.
-Histories are not stored: they are gathered from the rows as they are needed, so that a long history
-costs no memory.
+Histories are gathered from the rows as they are needed, so that a long one costs no memory.
 
 Servos are found in the recording. Position servos of hobby and research robots are commanded with
 more than a goal: torque is switched on and off, and a gain is set from one recording to the next.
@@ -26,14 +25,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator.contract import Contract
-from genan.actuator.ensemble import Ensemble
-from genan.actuator.history import History, Servo, Terms
-from genan.actuator.network import Scaling
-from genan.actuator.settings import Architecture, FitSettings
+from genan.actuator.ensemble import Ensemble, Scaling
+from genan.actuator.settings import Architecture, FitSettings, History, Servo, Terms, frozen
 from genan.data import Channels, Trajectories, finite_differences, load, split
 from genan.data.inspection.measures import is_stiction, measure_sticking
 from genan.dynamics import Dynamics, load_dynamics
-from genan.errors import DataError, listing
+from genan.errors import DataError, listing, refuse
 from genan.robot import Robot
 
 Rows = Int[np.ndarray, " n"]
@@ -60,22 +57,15 @@ class Samples(eqx.Module):
 
     q: Float[Array, "rows nq"]  # Positions [rad or m].
     u: Float[Array, "rows nu"]  # Controls.
-    tau: Float[Array, "rows nq"]
-    """Torque that retraces the recording [N m or N]; 0 at both ends of a trajectory."""
-    response: Float[Array, "rows packed"] | None
-    """dt^2 A(q)^-1, what a torque adds to the next position [rad/(N m)]: lower triangle."""
-
-    @property
-    def nq(self) -> int:
-        """Number of joints."""
-        return self.q.shape[1]
+    tau: Float[Array, "rows nq"]  # Torque that retraces the recording [N m or N]; 0 at its ends.
+    response: Float[Array, "rows packed"] | None  # dt^2 A(q)^-1 [rad/(N m)], lower triangle.
 
     def displacement(self, rows: Int[Array | np.ndarray, " batch"], tau: Torques) -> Torques:
         """What torques ``tau`` [N m or N] at ``rows`` add to the next positions [rad or m]:
         dt^2 A^-1 tau, written out over the few joints, not as a batch of tiny matrix products."""
         packed = cast(Array, self.response)[rows]
         entry = lambda i, j: packed[:, max(i, j) * (max(i, j) + 1) // 2 + min(i, j)]
-        joints = range(self.nq)
+        joints = range(self.q.shape[1])
         return jnp.stack([sum(entry(i, j) * tau[:, j] for j in joints) for i in joints], axis=-1)
 
 
@@ -100,8 +90,7 @@ def torque_labels(
             at = motion.rows[places] + start
             state = (a.astype(dtype) for a in (q[at], motion.qd[places], motion.qdd[places]))
             tau[at] = np.asarray(_inverse(dynamics, *state))
-    wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
-    if len(wrong):
+    if len(wrong := np.flatnonzero(~np.isfinite(tau.sum(axis=1)))):
         raise DataError(
             f"The torque that retraces the recording is not finite in {len(wrong)} rows, first in "
             f"{int(wrong[0])}; check the robot's model, and the recording with 'genan inspect'."
@@ -134,8 +123,7 @@ def _aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
 
 
 def padded_blocks(count: int, size: int) -> Iterator[tuple[slice, Int[np.ndarray, " size"]]]:
-    """0 to ``count`` in blocks, as a slice and as places of one size (the last is repeated), so
-    that nothing is compiled twice."""
+    """0 to ``count`` in blocks: a slice, and places of one size, the last of them repeated."""
     for k in range(0, count, size):
         yield slice(k, min(k + size, count)), np.minimum(np.arange(k, k + size), count - 1)
 
@@ -147,22 +135,13 @@ def _inverse(dynamics: Dynamics, *state: Array) -> Array:
 
 @partial(jax.jit, static_argnums=0)
 def _triangles(dynamics: Dynamics, q: Array) -> Array:
-    directions = jnp.eye(dynamics.nq, dtype=q.dtype)
-
-    def triangle(q: Array) -> Array:
-        # dt^2 A^-1 is the derivative of the next position by the torque, whatever velocity and
-        # torque are.
-        still = jnp.zeros_like(q)
-        _, pull = jax.vjp(lambda tau: dynamics.acceleration(q, still, tau), still)
-        inverse = jax.vmap(lambda direction: pull(direction)[0])(directions)
-        return dynamics.dt**2 * inverse[np.tril_indices(dynamics.nq)]
-
-    return jax.vmap(triangle)(q)
+    # The derivative of the acceleration by the torque, whatever velocity and torque are, is A^-1.
+    inverse, still = jax.jacrev(dynamics.acceleration, argnums=2), jnp.zeros_like(q)
+    i, j = np.tril_indices(dynamics.nq)
+    return dynamics.dt**2 * jax.vmap(inverse)(q, still, still)[:, i, j]
 
 
-def sum_over(
-    function: Callable[[Samples, Int[Array, ""]], Array], samples: Samples, rows: Rows
-) -> Float[np.ndarray, "..."]:
+def sum_over(function: Callable[..., Array], samples: Samples, rows: Rows) -> np.ndarray:
     """Sum of ``function(samples, row)`` over ``rows``, in double precision between blocks."""
     size = min(1 << 15, len(rows))
 
@@ -181,23 +160,16 @@ def sum_over(
 
 def scale_samples(samples: Samples, rows: Rows, history: History) -> Scaling:
     """Scaling of the samples at ``rows``; what never changes gets the deviation 1."""
-
-    def everything(samples: Samples, row: Array) -> Array:
-        inputs = history.features(*history.at(samples.q, samples.u, row))
-        return jnp.concatenate([inputs, samples.tau[row]])
-
+    inputs = lambda s, row: history.features(*history.at(s.q, s.u, row))
+    everything = lambda s, row: jnp.concatenate([inputs(s, row), s.tau[row]])
     origin = jax.jit(everything)(samples, jnp.asarray(rows[0]))
-
-    def moments(samples: Samples, row: Array) -> Array:
-        away = everything(samples, row) - origin
-        return jnp.stack([away, away**2])
-
+    away = lambda s, row: everything(s, row) - origin
+    moments = lambda s, row: jnp.stack([away(s, row), away(s, row) ** 2])
     first, second = sum_over(moments, samples, rows) / len(rows)
     std = np.sqrt(np.maximum(second - first**2, 0.0))
     mean, std = first + np.asarray(origin), np.where(std > 0, std, 1.0)
-    inputs, torques = slice(-samples.nq), slice(-samples.nq, None)
-    parts = (x[part] for part in (inputs, torques) for x in (mean, std))
-    return Scaling(*(jnp.asarray(part, samples.q.dtype) for part in parts))
+    (mean, middle), (std, size) = (np.split(x, [-samples.q.shape[1]]) for x in (mean, std))
+    return Scaling(*(jnp.asarray(x, samples.q.dtype) for x in (mean, std, middle, size)))
 
 
 @dataclass(eq=False)
@@ -210,11 +182,11 @@ class SharedData:
     kept: dict[Any, Any] = field(default_factory=dict)  # What was made of it, by what it is of.
 
     @classmethod
-    def read(cls, data: "Data", robot: Robot) -> "SharedData":
+    def read(cls, data: "Data", robot: Robot, dynamics: Dynamics | None = None) -> "SharedData":
         """Read all files of ``data``, made on ``robot``."""
         trajectories, paths = load_all(data)
         trajectories.check_robot(robot)
-        return cls(trajectories, paths, load_dynamics(robot))
+        return cls(trajectories, paths, load_dynamics(robot) if dynamics is None else dynamics)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What ``make`` gives, made when it is first asked for under this key."""
@@ -233,12 +205,11 @@ def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
         return data.trajectories, data.paths
     if isinstance(data, Trajectories):
         return data, []
-    paths = [Path(data)] if isinstance(data, Path | str) else [Path(path) for path in data]
+    paths = [Path(path).resolve() for path in ([data] if isinstance(data, Path | str) else data)]
     if not paths:
         raise DataError("There is no recording to learn from; give at least one.")
     parts = [load(path) for path in paths]
-    whole = parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
-    return whole, [path.resolve() for path in paths]
+    return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts), paths
 
 
 Runs = tuple[SomeRows, ...]  # Rows to learn from or to be judged at, each without a gap.
@@ -251,10 +222,9 @@ def folds(
     position per sample, relative to the usual one); and whether recordings had to be cut.
 
     A sample needs a history before it and ``steps`` rows after it. A recording is never divided,
-    and those under the same
-    commands, repeated or with another setting of the robot, are one unit: left out one by one, each
-    would be judged by a model that has seen its like. Fewer than three are cut into stretches, with
-    a gap as long as a history between them.
+    and those under the same commands, repeated or with another setting of the robot, are one unit:
+    left out one by one, each would be judged by a model that has seen its like. Fewer than three
+    are cut into stretches, with a gap as long as a history between them.
     """
     runs: dict[str, list[np.ndarray]] = {}
     rows_of_each = usable_rows(data.lengths, history, rollout=steps)
@@ -271,18 +241,15 @@ def folds(
         units, gap = [], max(history.reach, 1) + steps
         total = sum(len(rows) for parts in runs.values() for rows in parts)
         for parts in whole:
-            # Phases and parts of one stretch of time must stay together, so every run is cut at the
-            # same shares.
+            # Every run is cut at the same shares: what happened together stays together.
             pieces = max(1, round(2 * count * sum(map(len, parts)) / max(1, total)))
             stretches = zip(*(np.array_split(rows, pieces) for rows in parts), strict=True)
             for k, stretch in enumerate(stretches):
                 kept = tuple(rows[gap if k else 0 :] for rows in stretch if len(rows) > gap)
                 units += [kept] if kept else []
         if len(units) < 2:
-            raise DataError(
-                f"Cross-validation needs at least 2 recordings, or one of more than {4 * gap} "
-                "samples to cut in two; record more, or give --choose never."
-            )
+            need = f"at least 2 recordings, or one of more than {4 * gap} samples to cut in two"
+            raise DataError(f"Cross-validation needs {need}; record more, or give --choose never.")
     q = data.q
     usual = np.diff(q, axis=0).std(axis=0)
     usual = np.where(usual > 0.0, usual, 1.0)
@@ -334,23 +301,18 @@ def find_servos(data: Trajectories) -> tuple[Servo, ...]:
     """
     low, high = (np.stack([bound(one.u, axis=0) for one in data]) for bound in (np.min, np.max))
     u, lowest, highest = _joined([one.u for one in data]), low.min(axis=0), high.max(axis=0)
-    switches, gains, commands = [], [], []
-    for control in np.flatnonzero(lowest < highest).tolist():
-        if lowest[control] == 0.0 and np.isin(u[:, control], (0.0, highest[control])).all():
-            switches.append(control)
-        elif lowest[control] > 0.0 and (low[:, control] == high[:, control]).all():
-            gains.append(control)
-        else:
-            commands.append(control)
+    moving = lowest < highest
+    switch = moving & (lowest == 0.0) & ((u == 0.0) | (u == highest)).all(axis=0)
+    gain = moving & (lowest > 0.0) & (low == high).all(axis=0)
+    kinds = switch, gain, moving & ~switch & ~gain
+    switches, gains, commands = (np.flatnonzero(kind).tolist() for kind in kinds)
     if not commands or not (switches or gains):
         return ()
     joints, found = data.channels.nq, []
     for joint in range(joints):
-        own = ((part[joint],) if len(part) == joints else tuple(part) for part in (switches, gains))
-        my_switches, my_gains = own
-        goal = _goal(data, joint, commands, my_switches)
-        if goal is not None:
-            found.append(Servo(joint, goal, my_switches, my_gains))
+        own = [(part[joint],) if len(part) == joints else tuple(part) for part in (switches, gains)]
+        goal = _goal(data, joint, commands, own[0])
+        found += [] if goal is None else [Servo(joint, goal, *own)]
     return tuple(found)
 
 
@@ -377,9 +339,9 @@ def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([part[::every] for part in parts])
 
 
-def friction_terms(trajectories: Trajectories, numbers: Numbers, history: History) -> Terms:
-    """Terms for a robot that moves as in the trajectories ``numbers``."""
-    channels, chosen = trajectories.channels, trajectories.select(numbers)
+def friction_terms(chosen: Trajectories, history: History) -> Terms:
+    """Terms for a robot that moves as in the trajectories ``chosen``."""
+    channels = chosen.channels
     friction: tuple[tuple[float, ...], ...] = ()
     sticking: tuple[tuple[int, float], ...] = ()
     if history.length:
@@ -402,13 +364,10 @@ class Dataset:
     channels: Channels
     samples: Samples
     history: History  # What the networks see, with the terms that the data give.
-    parts: tuple[SomeRows, ...]
-    """Rows to learn from and rows to select by; or those of each fold, of which each network leaves
-    out another."""
+    parts: tuple[SomeRows, ...]  # Rows to learn from and to select by; or those of each fold.
     runs: tuple[Runs, ...]  # Of each fold; without folds, nothing.
     cut: bool  # Whether the recordings were too few and had to be cut to be folds.
-    validation_trajectories: Numbers
-    """Which trajectories were held out, counted from 0; with folds: all, each by some network."""
+    validation_trajectories: Numbers  # Which were held out, from 0; with folds, all in turn.
     q_seen: Float[np.ndarray, "2 nq"]  # Lowest and highest positions to learn from [rad or m].
     u_seen: Float[np.ndarray, "2 nu"]  # Lowest and highest controls to learn from.
     scaling: Scaling  # Of the samples to learn from.
@@ -437,8 +396,8 @@ class Dataset:
             architecture=shape,
             members=members,
             loss=loss,
-            q_seen=tuple((float(low), float(high)) for low, high in self.q_seen.T),
-            u_seen=tuple((float(low), float(high)) for low, high in self.u_seen.T),
+            q_seen=frozen(self.q_seen.T.tolist()),
+            u_seen=frozen(self.u_seen.T.tolist()),
         )
 
 
@@ -447,57 +406,48 @@ def gather(
     robot: Robot,
     dynamics: Dynamics,
     settings: FitSettings,
-    *,
     true_torque: Float[np.ndarray, "rows nq"] | None = None,
     start: Ensemble | None = None,
 ) -> Dataset:
     """Load, check, split and prepare. ``true_torque`` [N m or N] takes the place of inverse
     dynamics; ``start`` are networks that are there already, whose history and scaling are kept."""
-    trajectories, paths = load_all(data)
-    trajectories.check_robot(robot)
-    shared = data if isinstance(data, SharedData) else SharedData(trajectories, paths, dynamics)
+    shared = data if isinstance(data, SharedData) else SharedData.read(data, robot, dynamics)
+    trajectories = shared.trajectories
     channels, lengths = trajectories.channels, trajectories.lengths
     train, held_out = split_usable(trajectories, settings)
     history = settings.history if start is None else start.contract.history
     if start is None and settings.base in ("parametric", "both"):
         given = "terms", train.tobytes(), history.stride, bool(history.length)
-        terms = shared.once(given, lambda: friction_terms(shared.trajectories, train, history))
+        terms = shared.once(given, lambda: friction_terms(trajectories.select(train), history))
         history = replace(history, terms=terms)
     rows = usable_rows(lengths, history, rollout=settings.steps)
     runs: tuple[Runs, ...] = ()
-    cut, folded = False, settings.folds is not None
-    if settings.folds is None:
-        parts = tuple(np.concatenate([rows[k] for k in part]) for part in (train, held_out))
-    else:
+    cut, parts = False, tuple(np.concatenate([rows[k] for k in part]) for part in (train, held_out))
+    if settings.folds is not None:
         runs, cut = folds(trajectories, history, count=settings.folds, steps=settings.steps)
         parts = tuple(map(np.concatenate, runs))
-    learnt = np.concatenate(parts) if folded else parts[0]
+    learnt = np.concatenate(parts) if runs else parts[0]
     bounds, starts = ((np.minimum, np.min), (np.maximum, np.max)), trajectories.offsets[:-1]
     q_seen, u_seen = (
         np.stack([of_all(of_each.reduceat(x, starts)[train], axis=0) for of_each, of_all in bounds])
         for x in (trajectories.q, trajectories.u)
     )
-    inputs = history.inputs(channels.nq, channels.nu)
-    if len(learnt) < inputs:
-        raise DataError(
-            f"There are {len(learnt)} samples to learn from, fewer than the network's {inputs} "
-            "inputs; record more, or take a shorter history."
-        )
     still, constant = (
         [name for name, low, high in zip(names, *seen, strict=True) if not low < high]
         for names, seen in ((channels.joints, q_seen), (channels.controls, u_seen))
     )
-    if still:
-        raise DataError(
-            f"Joint {listing(still)} never moves in the training data; record motion of every "
-            "joint, or take the joint out of the robot's model."
-        )
-    if constant and not settings.allow_constant:
-        raise DataError(
-            f"Control {listing(constant)} never changes in the training data; record data that "
-            "varies it, or give --allow-constant and use the model at this value of it only."
-        )
-    files = [str(path) for path in paths]
+    inputs, recorded = history.inputs(channels.nq, channels.nu), "in the training data; record"
+    few = f"There are {len(learnt)} samples to learn from, fewer than the network's {inputs} inputs"
+    fixed = f"Control {listing(constant)} never changes {recorded} data that varies it"
+    unmoved = f"Joint {listing(still)} never moves {recorded} motion of every joint"
+    only = "or give --allow-constant and use the model at this value of it only."
+    refuse(
+        (len(learnt) < inputs, f"{few}; record more, or take a shorter history."),
+        (still, f"{unmoved}, or take the joint out of the robot's model."),
+        (constant and not settings.allow_constant, f"{fixed}, {only}"),
+        error=DataError,
+    )
+    files = [str(path) for path in shared.paths]
     origin = {
         "path": files if len(files) > 1 else next(iter(files), None),
         "fingerprint": trajectories.fingerprint,
@@ -505,15 +455,14 @@ def gather(
         "trajectories_too_short": int(sum(len(part) == 0 for part in rows)),
         "recordings": len(set(trajectories.recordings)),
         "train_samples": len(learnt),
-        "validation_samples": 0 if folded else len(parts[1]),
+        "validation_samples": 0 if runs else len(parts[1]),
         "provenance": dict(trajectories.provenance),
     }
     closed_form = settings.loss == "position" and true_torque is None
     kind = "samples", closed_form, true_torque is None
     samples = shared.kept.get(kind) if true_torque is None else None
     if samples is None:
-        # Double precision goes as soon as it is not needed: at no time there is more than twice
-        # the recording in memory.
+        # Double precision goes early: at no time more than twice the recording is in memory.
         u, positions = on_device(trajectories.u), trajectories.q
         if data is not shared:
             del trajectories, data, shared.trajectories
@@ -533,25 +482,22 @@ def gather(
 
 
 def split_usable(data: Trajectories, settings: FitSettings) -> tuple[Numbers, Numbers]:
-    """Trajectories to learn from and to select by, of those that are long enough. With folds, all
-    are both."""
+    """Long enough trajectories to learn from and to select by; with folds, all are both."""
     history, lengths = settings.history, data.lengths
     shortest = max(history.reach, 1) + 1 + settings.steps
     usable = np.flatnonzero(lengths >= shortest)
     if len(usable) == 0:
-        raise DataError(
-            f"A history that reaches {history.reach} samples back and {settings.steps} step(s) "
-            f"ahead need trajectories of at least {shortest} samples, but the longest has "
-            f"{int(lengths.max())}; take a shorter history or longer recordings."
-        )
+        need = f"A history that reaches {history.reach} samples back, {settings.steps} ahead, needs"
+        came = f"trajectories of at least {shortest} samples, but the longest has {lengths.max()}"
+        raise DataError(f"{need} {came}; take a shorter history or longer recordings.")
     if settings.folds is not None:
         return usable, usable
     names = [data.recordings[k] for k in usable]
     if len(set(names)) == 1:
-        raise DataError(
-            "There is one recording that is long enough, and validation needs another: record "
-            f"more, cut it into trajectories of at least {shortest} samples, or give --choose "
-            "always."
+        one = (
+            "There is one recording that is long enough, and validation needs another: record more"
         )
+        cut = f"cut it into trajectories of at least {shortest} samples"
+        raise DataError(f"{one}, {cut}, or give --choose always.")
     train, held_out = split(names, fraction=1.0 - settings.validation, seed=settings.split_seed)
     return usable[train], usable[held_out]

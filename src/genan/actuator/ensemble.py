@@ -1,31 +1,161 @@
-"""``Ensemble``: the fitted actuators. A frozen pytree: pass it through ``jit``, ``vmap`` and
-``scan`` as it is.
+"""``Ensemble``: the fitted actuators, plain multilayer perceptrons between standardised histories
+and torques. A frozen pytree: pass it through ``jit``, ``vmap`` and ``scan`` as it is.
 
-On disk it is a sealed folder (``genan.files``) with ``model.safetensors`` (weights and scaling) and
-``actuator.json`` (the contract, how they were made, how good they are).
+The members are stacked along a leading axis of the weights. On disk it is a sealed folder
+(``genan.files``) with ``model.safetensors`` (weights and scaling) and ``actuator.json`` (the
+contract, how they were made, how good they are).
 """
 
 import json
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.actuator.contract import KIND, WEIGHTS, Contract
-from genan.actuator.history import History
-from genan.actuator.network import Layer, Precision, Scaling, Skip, TorqueModel
 from genan.actuator.numpy_runtime import check_histories
+from genan.actuator.settings import Architecture, History
 from genan.errors import ActuatorError
 from genan.robot.package import find_actuators
 
 Positions = Float[Array | np.ndarray, "*batch rows nq"]
 Controls = Float[Array | np.ndarray, "*batch rows nu"]
+Inputs = Float[Array, "*batch inputs"]
+Torques = Float[Array, "*batch nq"]
 Sample = Float[Array | np.ndarray, " _"]
+Tree = TypeVar("Tree")
+
+Precision = Literal["float32", "tf32", "bfloat16"]
+"""Of the matrix products. float32 is exact everywhere; tf32 lets a GPU round the factors to 10
+bits; bfloat16 keeps the hidden layers in 16 bits. The last two are for training on a GPU; results
+are judged and used in float32."""
+
+_SQUASH = {"tanh": jnp.tanh, "relu": jax.nn.relu, "elu": jax.nn.elu, "softsign": jax.nn.soft_sign}
+
+
+class Layer(eqx.Module):
+    """One affine layer; with a leading axis on both arrays it is one layer of every member."""
+
+    weight: Float[Array, "... inputs outputs"]
+    bias: Float[Array, "... outputs"]
+
+
+Layers = tuple[Layer, ...]
+
+
+class Skip(Layer):
+    """The linear function of the inputs that bypasses the hidden layers; a member's last layer. The
+    hidden layers then see the inputs cut to the range of the training data: outside it, what they
+    have learnt to correct at its edge is a better guess than what they would make up."""
+
+    low: Float[Array, "... inputs"]
+    high: Float[Array, "... inputs"]  # Range of the standardised inputs.
+
+
+class Scaling(eqx.Module):
+    """Means and standard deviations of the training data."""
+
+    input_mean: Float[Array, " inputs"]
+    input_std: Float[Array, " inputs"]
+    torque_mean: Float[Array, " nq"]  # [N m or N]
+    torque_std: Float[Array, " nq"]  # [N m or N]
+
+
+class TorqueModel(eqx.Module):
+    """Everything between a history and a torque but the weights: the one scaled forward pass.
+    ``genan.actuator.numpy_runtime`` has the only other one, because it must run without JAX."""
+
+    history: History = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
+    scaling: Scaling
+    precision: Precision = eqx.field(static=True, default="float32")  # Of the matrix products.
+
+    def inputs(self, q_history: Positions, u_history: Controls) -> Inputs:
+        """Standardised network inputs; positions [rad or m] and controls, oldest first."""
+        features = self.history.features(q_history, u_history)
+        return (features - self.scaling.input_mean) / self.scaling.input_std
+
+    def torque(self, layers: Layers, inputs: Inputs) -> Torques:
+        """Torque of one member for standardised inputs [N m or N]."""
+        if isinstance(layers[-1], Skip):  # the base torque model was fitted before and stays
+            layers = (*layers[:-1], jax.lax.stop_gradient(layers[-1]))
+        y = apply(layers, inputs, activation=self.activation, precision=self.precision)
+        return y * self.scaling.torque_std + self.scaling.torque_mean
+
+    def __call__(self, layers: Layers, q_history: Positions, u_history: Controls) -> Torques:
+        """Torque of one member for one history or a batch of them [N m or N]."""
+        return self.torque(layers, self.inputs(q_history, u_history))
+
+
+def initialise(shape: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray) -> Layers:
+    """Layers of one member, uniform within 1 / sqrt(fan-in), as PyTorch and Equinox do. With a
+    skip, everything that the hidden layers lead to is zero at first, and so is the skip."""
+    sizes, layers = shape.sizes(inputs, outputs), []
+    for (rows, columns), layer_key in zip(sizes, jax.random.split(key, len(sizes)), strict=True):
+        a, b = jax.random.split(layer_key)
+        bound = 1.0 / rows**0.5
+        drawn = partial(jax.random.uniform, minval=-bound, maxval=bound)
+        layers.append(Layer(drawn(a, (rows, columns)), drawn(b, (columns,))))
+    if shape.skip:
+        layers[-1] = jax.tree.map(jnp.zeros_like, layers[-1])
+        unbounded = jnp.full(inputs, jnp.inf)
+        layers.append(Skip(jnp.zeros((inputs, outputs)), jnp.zeros(outputs), -unbounded, unbounded))
+    return tuple(layers)
+
+
+def apply(layers: Layers, x: Inputs, *, activation: str, precision: Precision = "float32") -> Array:
+    """Output of one member for standardised inputs ``x``."""
+    if isinstance(layers[-1], Skip):
+        skip = layers[-1]
+        inside = jnp.clip(x, skip.low, skip.high)
+        corrected = apply(layers[:-1], inside, activation=activation, precision=precision)
+        return _affine(skip, x, "float32") + corrected
+    for k, layer in enumerate(layers[:-1]):
+        # The first layer sees q itself, of which 8 bits would be a fifth of a degree.
+        y = _affine(layer, x, "tf32" if precision == "bfloat16" and k == 0 else precision)
+        x = _SQUASH[activation](y.astype(jnp.bfloat16) if precision == "bfloat16" else y)
+    return _affine(layers[-1], x, precision)
+
+
+def _affine(layer: Layer, x: Array, precision: Precision) -> Array:
+    """One layer's x W + b, summed in float32 (or better)."""
+    if precision == "bfloat16":
+        # For one sample (under vmap) the rule would make a product for each sample's gradient.
+        multiply = _product if x.ndim > 1 else _product.fun
+        return multiply(x.astype(jnp.bfloat16), layer.weight) + layer.bias
+    exact = "highest" if precision == "float32" else "default"
+    return jnp.matmul(x, layer.weight, precision=exact) + layer.bias
+
+
+@jax.custom_vjp
+def _product(x: Array, weight: Array) -> Array:
+    """Product x W with factors in bfloat16, summed in the weights' precision; so is its derivative.
+    Left to itself, the derivative would multiply the float32 cotangent at twice the cost."""
+    return jnp.matmul(x, weight.astype(jnp.bfloat16), preferred_element_type=weight.dtype)
+
+
+def _product_backward(kept: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
+    x, weight = kept
+    short = cotangent.astype(jnp.bfloat16)
+    dx = jnp.matmul(short, weight.astype(jnp.bfloat16).T, preferred_element_type=weight.dtype)
+    rows = lambda a: a.reshape(-1, a.shape[-1])
+    dw = jnp.matmul(rows(x).T, rows(short), preferred_element_type=weight.dtype)
+    return dx.astype(x.dtype), dw
+
+
+_product.defvjp(lambda x, weight: (_product(x, weight), (x, weight)), _product_backward)
+
+
+def pick_rows(which: Bool[Array, "..."], new: Tree, old: Tree) -> Tree:
+    """Rows of ``new`` where ``which`` [n] (or [n, 1]) is true, of ``old`` elsewhere."""
+    pick = lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+    return jax.tree.map(pick, new, old)
 
 
 class Window(eqx.Module):
@@ -36,7 +166,7 @@ class Window(eqx.Module):
     u: Float[Array, "controls nu"]  # Controls [sH + d + 1, nu], oldest first.
 
     @classmethod
-    def at_rest(cls, history: History, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> "Window":
+    def at_rest(cls, history: History, q: Sample, u: Sample) -> "Window":
         """A robot that has been at ``q`` under ``u`` for as long as the history reaches."""
         return cls(history, jnp.tile(q, (history.span + 1, 1)), jnp.tile(u, (history.reach + 1, 1)))
 
@@ -69,20 +199,16 @@ class Ensemble(eqx.Module):
     contract: Contract = eqx.field(static=True)  # Rate, channels, history and shape.
     layers: tuple[Layer, ...]  # Weights of all members, stacked along the first axis.
     scaling: Scaling  # How inputs and torques are standardised; the same for all members.
-    record_json: str = eqx.field(static=True, default="{}")
-    """How it was made and how good it is, as JSON text (see ``record``)."""
+    record_json: str = eqx.field(static=True, default="{}")  # ``record`` as JSON text.
 
     def __repr__(self) -> str:
-        contract, data = self.contract, self.record.get("data", {})
-        hidden = "x".join(map(str, contract.architecture.hidden)) or "no hidden layer"
-        late = f", commands {contract.history.delay} late" if contract.history.delay else ""
+        made, past, data = self.contract, self.contract.history, self.record.get("data", {})
+        hidden = "x".join(map(str, made.architecture.hidden)) or "no hidden layer"
+        late = f", commands {past.delay} late" if past.delay else ""
         of = f", fitted to {data['path'] or 'data in memory'}" if "path" in data else ""
-        past = f"history {contract.history.length} x {contract.history.stride}"
-        return (
-            f"Ensemble(robot {contract.robot!r}, joints {', '.join(contract.joints)}, "
-            f"{contract.members} members of {hidden}, {past} at {1.0 / contract.dt:.6g} Hz{late}, "
-            f"{contract.loss} loss{of})"
-        )
+        seen = f"history {past.length} x {past.stride} at {1.0 / made.dt:.6g} Hz{late}"
+        who = f"robot {made.robot!r}, joints {', '.join(made.joints)}"
+        return f"Ensemble({who}, {made.members} members of {hidden}, {seen}, {made.loss} loss{of})"
 
     @property
     def members(self) -> int:
@@ -97,8 +223,7 @@ class Ensemble(eqx.Module):
     @property
     def record(self) -> dict[str, Any]:
         """How it was made (settings, data, versions) and how good it is (with intervals)."""
-        found: dict[str, Any] = json.loads(self.record_json)
-        return found
+        return json.loads(self.record_json)
 
     def model(self, precision: Precision = "float32") -> TorqueModel:
         """What turns histories and one member's layers into its torque."""
@@ -114,20 +239,23 @@ class Ensemble(eqx.Module):
         """
         return jnp.mean(self.torques(q_history, u_history), axis=0)
 
-    def torques(self, q_history: Positions, u_history: Controls) -> Float[Array, "members *_ nq"]:
+    def torques(
+        self, q_history: Positions, u_history: Controls, precision: Precision = "float32"
+    ) -> Float[Array, "members *_ nq"]:
         """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
-        inputs, model = self.inputs(q_history, u_history), self.model()
+        inputs, model = self.inputs(q_history, u_history), self.model(precision)
         return jax.vmap(lambda layers: model.torque(layers, inputs))(self.layers)
 
-    def disagreement(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch"]:
+    def disagreement(
+        self, q_history: Positions, u_history: Controls, precision: Precision = "float32"
+    ) -> Float[Array, "*batch"]:
         """Standard deviation of the torque over the members, summed over the joints [N m]."""
-        return jnp.sum(jnp.std(self.torques(q_history, u_history), axis=0), axis=-1)
+        return jnp.sum(jnp.std(self.torques(q_history, u_history, precision), axis=0), axis=-1)
 
     def inputs(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch inputs"]:
         """Standardised network inputs; arguments as for ``torque``."""
-        q, u = jnp.asarray(q_history), jnp.asarray(u_history)
-        contract = self.contract
-        check_histories(q, u, (contract.history.rows, contract.nq, contract.nu), ActuatorError)
+        q, u, known = jnp.asarray(q_history), jnp.asarray(u_history), self.contract
+        check_histories(q, u, (known.history.rows, known.nq, known.nu), ActuatorError)
         return self.model().inputs(q, u)
 
     def member(self, index: int) -> "Ensemble":
@@ -186,17 +314,14 @@ def assemble(
     contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[str, Any], where: str
 ) -> Ensemble:
     """The ensemble of these arrays, each checked for the shape that the contract implies."""
-    members, inputs, nq = contract.members, contract.inputs, contract.nq
-    sizes = contract.architecture.sizes(inputs, nq)
-    kinds: dict[str, tuple[type, tuple[int, int]]] = {
-        f"layers.{k}": (Layer, size) for k, size in enumerate(sizes)
-    }
-    if contract.architecture.skip:
-        kinds["skip"] = Skip, (inputs, nq)
+    shape, members = contract.architecture, contract.members
+    inputs, nq = contract.inputs, contract.nq
+    sizes = {f"layers.{k}": size for k, size in enumerate(shape.sizes(inputs, nq))}
+    sizes |= {"skip": (inputs, nq)} if shape.skip else {}
     shapes: dict[str, tuple[int, ...]] = {}
-    for name, (kind, (rows, columns)) in kinds.items():
-        widths = {"weight": (rows, columns), "bias": (columns,), "low": (rows,), "high": (rows,)}
-        shapes |= {f"{name}.{x.name}": (members, *widths[x.name]) for x in fields(kind)}
+    for name, (rows, columns) in sizes.items():
+        shapes |= {f"{name}.weight": (members, rows, columns), f"{name}.bias": (members, columns)}
+    shapes |= dict.fromkeys(("skip.low", "skip.high"), (members, inputs)) if shape.skip else {}
     for name, width in (("input", inputs), ("torque", nq)):
         shapes |= dict.fromkeys((f"scaling.{name}_mean", f"scaling.{name}_std"), (width,))
     KIND.check_arrays(arrays, shapes, where=where)
@@ -204,5 +329,5 @@ def assemble(
     def take(kind: Any, name: str) -> Any:
         return kind(*(jnp.asarray(arrays[f"{name}.{part.name}"]) for part in fields(kind)))
 
-    layers = tuple(take(kind, name) for name, (kind, _) in kinds.items())
+    layers = tuple(take(Skip if name == "skip" else Layer, name) for name in sizes)
     return Ensemble(contract, layers, take(Scaling, "scaling"), json.dumps(record, sort_keys=True))

@@ -1,9 +1,7 @@
-"""Fitted actuators for other programs: an ONNX file, or a folder that needs NumPy alone. Each
-export is checked.
+"""Fitted actuators for other programs: an ONNX file, or a folder that needs NumPy alone.
 
-An export is written under a temporary name, run on a set of histories like the ensemble it was
-made from, and gets its own name only when both give the same torques: there is no export that was
-not checked.
+An export is written under a temporary name, run on a set of histories like the ensemble it was made
+from, and gets its own name only when both give the same torques: every export was checked.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,9 +27,6 @@ _OUTPUTS = ("torque", "torques", "disagreement")
 
 Histories = Float[np.ndarray, "n rows _"]
 
-Run = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
-"""From histories [n, H + 1, nq] and [n, H + 1, nu] to torque, torques and disagreement."""
-
 
 def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     """Write the folder ``out``: the artifact's two files byte by byte, ``numpy_runtime.py``, and
@@ -50,15 +45,10 @@ def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> 
 
     Inputs are ``q_history`` [batch, H + 1, nq] [rad or m] and ``u_history`` [batch, H + 1, nu],
     float32, oldest sample first; outputs ``torque`` [batch, nq] (the mean over the members),
-    ``torques`` [members, batch, nq] [N m or N] and ``disagreement`` [batch] [N m]. Differences to
-    now and all scaling are inside. The metadata has the whole contract and record as JSON text
-    under ``genan``, and ``dt``, ``joints``, ``controls``, ``history_length``, ``history_stride``
-    and ``history_delay`` to be read at a glance.
-
-    Args:
-        ensemble: the fitted actuators.
-        path: file to write.
-        opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
+    ``torques`` [members, batch, nq] [N m or N] and ``disagreement`` [batch] [N m]. The metadata has
+    the whole contract and record as JSON text under ``genan``, and ``dt``, ``joints``,
+    ``controls``, ``history_length``, ``history_stride`` and ``history_delay`` to be read at a
+    glance. ``opset``: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
     check = lambda file: _accept("ONNX", difference_onnx(ensemble, file))
     return place_file(Path(path), _model(ensemble, opset), check)
@@ -82,14 +72,14 @@ def difference_onnx(ensemble: Ensemble, path: Path | str) -> float:
     return difference(ensemble, run)
 
 
-def difference(ensemble: Ensemble, run: Run) -> float:
-    """Largest difference between ``run`` and the ensemble in JAX, as a fraction of the torque
-    range.
+def difference(ensemble: Ensemble, run: Callable[..., Iterable[np.ndarray]]) -> float:
+    """Largest difference between the ensemble in JAX and ``run``, a function from histories to
+    torque, torques and disagreement, as a part of the torque range.
 
-    Both get the histories of ``probes`` in float32, all at once and one alone; JAX multiplies in
-    full float32. The range of a joint is the spread (highest minus lowest) of all members' torques
-    over these histories, and at least ``torque_std``, the deviation of the torque in the training
-    data; for the disagreement it is the sum over the joints.
+    Both get the histories of ``probes`` in float32, all at once and one alone. The range of a joint
+    is the spread (highest minus lowest) of all members' torques over these histories, and at least
+    ``torque_std``, the deviation of the torque in the training data; for the disagreement it is the
+    sum over the joints.
     """
     q, u = probes(ensemble)
     expected = [np.asarray(getattr(ensemble, name)(q, u)) for name in _OUTPUTS]
@@ -131,11 +121,9 @@ def probes(ensemble: Ensemble, *, count: int = 100, seed: int = 0) -> tuple[Hist
 
 def _accept(kind: str, found: float) -> None:
     if not found <= TOLERANCE:
-        raise ActuatorError(
-            f"The {kind} export does not give the ensemble's torques: they differ by up to "
-            f"{found:.1e} of the torque range and at most {TOLERANCE:.0e} is allowed, so it was "
-            "not kept; please report this."
-        )
+        off = f"up to {found:.1e} of the torque range and at most {TOLERANCE:.0e} is allowed"
+        wrong = f"The {kind} export does not give the ensemble's torques: they differ by {off}"
+        raise ActuatorError(f"{wrong}, so it was not kept; please report this.")
 
 
 def _model(ensemble: Ensemble, opset: int) -> bytes:
@@ -147,17 +135,16 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
     q, u = _Symbol(node, "q_history", (1, rows, nq)), _Symbol(node, "u_history", (1, rows, nu))
     seen = node("Sub", contract.history.features(q, u, _Symbol).name, array["scaling.input_mean"])
     inputs = value = node("Div", seen, array["scaling.input_std"])
+    affine = lambda x, name: node(
+        "Add", node("MatMul", x, array[f"{name}.weight"]), array[f"{name}.bias"][:, None]
+    )
     if shape.skip:
         value = node("Max", inputs, array["skip.low"][:, None])
         value = node("Min", value, array["skip.high"][:, None])
     for k in range(len(shape.hidden) + 1):
-        if k:
-            value = node(_OPERATORS[shape.activation], value)
-        value = node("MatMul", value, array[f"layers.{k}.weight"])
-        value = node("Add", value, array[f"layers.{k}.bias"][:, None])
+        value = affine(node(_OPERATORS[shape.activation], value) if k else value, f"layers.{k}")
     if shape.skip:
-        straight = node("MatMul", inputs, array["skip.weight"])
-        value = node("Add", node("Add", straight, array["skip.bias"][:, None]), value)
+        value = node("Add", affine(inputs, "skip"), value)
     value = node("Mul", value, array["scaling.torque_std"])
     node("Add", value, array["scaling.torque_mean"], name="torques")
     members, first, last = np.array([contract.members], np.float32), np.array([0]), np.array([-1])
@@ -165,12 +152,11 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
     apart = node("Sub", "torques", "torque")
     variance = node("Div", node("ReduceSum", node("Mul", apart, apart), first, keepdims=0), members)
     node("ReduceSum", node("Sqrt", variance), last, keepdims=0, name="disagreement")
-
-    order, together = "oldest first", "deviation over the members, summed over the joints [N m]"
     asked = [
-        tensor("q_history", ["batch", rows, nq], f"positions [rad or m], {order}"),
-        tensor("u_history", ["batch", rows, nu], f"controls, {order}"),
+        tensor("q_history", ["batch", rows, nq], "positions [rad or m], oldest first"),
+        tensor("u_history", ["batch", rows, nu], "controls, oldest first"),
     ]
+    together = "deviation over the members, summed over the joints [N m]"
     outputs = [
         tensor("torque", ["batch", nq], "mean over the members [N m or N]"),
         tensor("torques", [contract.members, "batch", nq], "of each member [N m or N]"),

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
-from genan.actuator.base import KINDS
 from genan.actuator.contract import CONTRACT
 from genan.actuator.dataset import Data, SharedData
 from genan.actuator.ensemble import Ensemble
@@ -32,6 +32,7 @@ from genan.actuator.errors import (
 )
 from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, clear, keep
 from genan.actuator.settings import FitSettings
+from genan.actuator.training import KINDS
 from genan.data import Trajectories, inspect, load, read_truth_for_evaluation_only, summary
 from genan.data.inspection import obstacles
 from genan.errors import ActuatorError, DataError, SettingError
@@ -41,9 +42,7 @@ AnyRobot = Robot | Path | str
 Baselines = Mapping[str, HeldOutErrors]
 
 MOST_TO_CHOOSE = 150_000
-"""Samples up to which the model is chosen by cross-validation without being asked for, and up to
-which ``fit`` keeps a reference to them; of more, 'genan evaluate' does."""
-
+"""Samples up to which a model is chosen unasked and a ``Reference`` to them is kept."""
 MOST_TO_INSPECT = 10_000  # Samples of a larger recording that are looked at before a fit.
 CANDIDATES = "candidates"  # Folder of the unfinished choice within the folder of a fit.
 FOLDS = 5  # Folds that the recordings are cut into; each network leaves out another.
@@ -54,7 +53,6 @@ BETTER = 0.99  # Part of the simpler model's error that a freer one must stay be
 DECAY = 0.1  # Weight decay of networks on a base.
 REPEATED = {"epochs", "batch", "batch_size", "rate", "learning_rate", "schedule", "validation"}
 REPEATED |= {"split_seed"}  # Settings that a network on true torques takes over.
-NOT_JUDGED = HeldOutErrors(np.zeros(0), np.zeros(0))
 CHOSEN = ["base", "folds", "hidden", "history_length", "weight_decay", "members", "epochs"]
 CHOSEN += ["batch_size", "learning_rate", "loss"]  # Settings that a choice makes.
 
@@ -132,12 +130,10 @@ def fit(
             observer.note(f"Commands seem to act {late} late: that is tried.")
             # It is right to a sample, and one too many hides the command.
             delays = sorted({0, lag.steps - 1, lag.steps})
-        observer.note(
-            f"{recordings} recordings, {samples} samples: the model is chosen by cross-validation."
-        )
-        return choose_model(
-            shared, robot, made, out=out, delays=delays, overwrite=overwrite, observer=observer
-        )[0]
+        known = f"{recordings} recordings, {samples} samples"
+        observer.note(f"{known}: the model is chosen by cross-validation.")
+        where: dict[str, Any] = {"out": out, "delays": delays, "overwrite": overwrite}
+        return choose_model(shared, robot, made, observer, **where)
     reference = shared.trajectories if shared is not None and out is not None else None
     fitting = Fitting(
         source, robot, made, out=out, start=from_, overwrite=overwrite, reference=reference
@@ -157,12 +153,11 @@ def _chooses(
         raise SettingError("--from continues with its networks; leave out --choose always.")
     if choose != "auto" or continues or samples > MOST_TO_CHOOSE:
         return choose == "always"
-    given = chosen_fields(settings)
+    given = [name for name in CHOSEN if getattr(settings, name) != getattr(FitSettings(), name)]
     if given:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        observer.note(
-            f"{flags} given, so the model is not chosen by cross-validation (--choose always does)."
-        )
+        why = f"{flags} given, so the model is not chosen by cross-validation"
+        observer.note(f"{why} (--choose always does).")
     return not given
 
 
@@ -177,25 +172,12 @@ def _some(heads: list[Any], samples: int) -> Trajectories:
     return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
 
 
-def has_true_torque(train_path: Path | str) -> bool:
-    """Whether the recording holds true torques."""
-    return "tau" in summary(train_path).truth
-
-
 def true_torque_baseline(
-    ensemble: Ensemble,
-    train_path: Path | str,
-    robot: Robot,
-    progress: JobProgress | None = None,
-    *,
-    out: Path,
+    ensemble: Ensemble, path: Path | str, robot: Robot, say: JobProgress | None = None, *, out: Path
 ) -> Ensemble:
     """What a torque sensor would buy: a network like those of ``ensemble``, trained on the true
-    torques in ``train_path`` that only a virtual robot knows. For evaluation only.
-
-    It is kept in the folder ``out`` and trained only when that does not hold it yet. ``progress``
-    is called with what is being done, how much of it is done, and how much there is.
-    """
+    torques in ``path`` that only a virtual robot knows. For evaluation only. It is kept in
+    the folder ``out`` and trained only when that does not hold it yet."""
 
     def identity(one: Ensemble) -> tuple[Any, Any]:
         contract = replace(one.contract, members=1, loss="", q_seen=(), u_seen=())
@@ -211,13 +193,10 @@ def true_torque_baseline(
     shape = replace(shape, hidden=shape.hidden or made.hidden)
     made = made.shaped(ensemble.contract.history, shape)
     settings = replace(made, loss="torque", members=1, allow_constant=True)
-    say = progress or (lambda what, done, total: None)
-    observer = FitObserver(
-        progress=lambda now: say("training on true torques", now.epoch, now.epochs)
-    )
-    tau = read_truth_for_evaluation_only(train_path)["tau"]
-    fitting = Fitting(train_path, robot, settings, out=out, overwrite=True, true_torque=tau)
-    return fitting.run(observer)
+    shown = lambda now: say and say("training on true torques", now.epoch, now.epochs)
+    tau = read_truth_for_evaluation_only(path)["tau"]
+    fitting = Fitting(path, robot, settings, out=out, overwrite=True, true_torque=tau)
+    return fitting.run(FitObserver(progress=shown))
 
 
 # --- The choice of the model.
@@ -225,59 +204,50 @@ def true_torque_baseline(
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One model to try and, once it is judged, its errors on what it left out."""
+    """One model that was tried, and its errors on what it left out."""
 
     name: str  # Short, for a table and a folder.
     words: str  # What it is, for a sentence.
     settings: FitSettings
-    errors: HeldOutErrors = NOT_JUDGED
-    one_step: float = np.nan
-    """Mean over the joints of the error one step ahead, relative to constant velocity."""
-    rollout: float = np.nan  # The same open loop, relative to standing still.
-
-    @property
-    def linear(self) -> bool:
-        """Whether it is the base torque model alone."""
-        return not self.settings.hidden
+    errors: HeldOutErrors
+    relative: Float[np.ndarray, " 2"]  # Joint means; constant velocity, standing still have 1.
 
     @property
     def score(self) -> float:
         """Geometric mean of both errors."""
-        return float(np.sqrt(self.one_step * self.rollout))
+        return float(np.sqrt(np.prod(self.relative)))
 
     def beats(self, other: "Candidate") -> bool:
         """Whether it is no worse in either and clearly better in all."""
-        no_worse = self.one_step <= other.one_step and self.rollout <= other.rollout
+        no_worse = bool((self.relative <= other.relative).all())
         return no_worse and self.score < BETTER * other.score
 
 
-def linear_candidates(
-    settings: FitSettings, *, longest: int, delays: Sequence[int]
-) -> list[Candidate]:
+Judged = Sequence[Candidate]
+
+
+def linear_models(made: FitSettings, longest: int, delays: Sequence[int]) -> list[FitSettings]:
     """Base torque models alone, with histories of up to ``longest`` samples and each delay."""
     lengths = [length for length in LENGTHS if length <= longest] or [max(1, longest)]
-    if settings.history_length != FitSettings().history_length:
-        lengths = [settings.history_length]
-    balance = settings.loss == "position"
-    alone = replace(settings, balance=balance, hidden=(), folds=FOLDS, members=FOLDS)
+    if made.history_length != FitSettings().history_length:
+        lengths = [made.history_length]
+    balance = made.loss == "position"
+    alone = replace(made, balance=balance, hidden=(), folds=FOLDS, members=FOLDS)
     return [
-        _candidate(replace(alone, base=kind, history_length=length, delay=delay))
+        replace(alone, base=kind, history_length=length, delay=delay)
         for delay in delays
         for kind in KINDS
         for length in (lengths[:1] if kind == "parametric" else lengths)
     ]
 
 
-def network_candidates(
+def networks(
     settings: FitSettings, best: Candidate, nearest: Candidate, *, longest: int, samples: int
-) -> list[Candidate]:
-    """Networks on the residual of linear models of every kind, and without any.
-
-    The kinds are not left to the ``best`` linear model alone, nor is the length of the history to
-    the one ``nearest`` one step ahead: what a network can add, the model below it need not have,
-    and a long history that blurs an encoder's steps serves a network as well. With many ``samples``
-    networks get the ``longest`` history that was tried.
-    """
+) -> list[FitSettings]:
+    """Networks on the residual of linear models of every kind, and without any: what a network can
+    add, the ``best`` linear model need not have, and a long history that blurs an encoder's steps,
+    that of the one ``nearest`` one step ahead, serves a network as well. With many ``samples`` they
+    get the ``longest`` history that was tried."""
     default, base, many = FitSettings(), best.settings, samples >= MANY
     large = (128, 128) if many else (64, 64) if samples >= 20_000 else (32, 32)
     sizes = [large] if many else [(16,), large]
@@ -301,12 +271,12 @@ def network_candidates(
     for kind, hidden, length in [*tried, ("none", sizes[-1], short)]:
         decay = 0.0 if kind == "none" or hidden == (16,) else DECAY
         shape = replace(common, base=kind, hidden=hidden, history_length=length)
-        found.append(_candidate(replace(shape, weight_decay=decay)))
+        found.append(replace(shape, weight_decay=decay))
     return found
 
 
-def _candidate(settings: FitSettings) -> Candidate:
-    """The candidate of these settings, with its name and words."""
+def named(settings: FitSettings) -> tuple[str, str]:
+    """What to call the model of these settings, short and in words."""
     kind, length, delay = settings.base, settings.history_length, settings.delay
     size, past = "x".join(map(str, settings.hidden)), f"a history of {length}"
     base = {
@@ -319,182 +289,145 @@ def _candidate(settings: FitSettings) -> Candidate:
     base += f", commands {delay} samples late" if delay and base else ""
     if not size:
         late = f", delay {delay}" if delay else ""
-        return Candidate(f"{kind}, H {length}{late}", base, settings)
+        return f"{kind}, H {length}{late}", base
     name = f"{kind} + network {size}" if base else f"network {size} alone"
     words = f"networks of {size} with {past} {f'on {base}' if base else 'alone'}"
-    return Candidate(f"{name}, H {length}", words, settings)
+    return f"{name}, H {length}", words
 
 
-@dataclass(frozen=True, eq=False)
-class ModelChoice:
-    """What was tried, what was chosen, and why."""
-
-    judged: tuple[Candidate, ...]
-    baselines: Baselines
-    linear: Candidate  # The best linear model.
-    chosen: Candidate
-    steps: int  # Of the rollouts.
-    dt: float  # [s]
-    cut: bool  # Whether recordings had to be cut to be cross-validated.
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The choice in words."""
-        chosen, linear, seconds = self.chosen, self.linear, f"{self.steps * self.dt:.3g} s"
-        parts = "stretches of the recordings" if self.cut else "whole recordings"
-        found = [f"Chosen by cross-validation over {parts}: {chosen.words}."]
-        if self.cut:
+def explain(judged: Judged, baselines: Baselines, seconds: float, *, cut: bool) -> list[str]:
+    """The choice in words, by rollouts of ``seconds`` over recordings or stretches (``cut``)."""
+    best, chosen = decide(judged, baselines)
+    parts = "stretches of the recordings" if cut else "whole recordings"
+    found = [f"Chosen by cross-validation over {parts}: {chosen.words}."]
+    if cut:
+        found.append("There are too few recordings to leave whole ones out; more would say more.")
+    free = [one for one in judged if one.settings.hidden]
+    rival = min(free, key=lambda one: one.score) if chosen is best else chosen
+    ahead, end = rival.relative / best.relative
+    found.append(
+        f"No network was better than it on what was left out; the best of them, {rival.name}, had "
+        f"{ahead:.3g} times its error one step ahead and {end:.3g} times after {seconds:.3g} s."
+        if chosen is best
+        else f"On what was left out its error is {ahead:.3g} times that of the best linear model "
+        f"one step ahead, and {end:.3g} times after {seconds:.3g} s."
+    )
+    for name, errors in baselines.items():
+        ahead, end = (chosen.errors / errors).mean(axis=1)
+        where = "one step ahead" if ahead > 1.0 else "open loop"
+        if max(ahead, end) > 1.0:
             found.append(
-                "There are too few recordings to leave whole ones out; more would say more."
+                f"Beware: {name} is better there {where} ({max(ahead, end):.3g} times as "
+                "accurate): the recordings say too little, or the robot's model is wrong."
             )
-        networks = [one for one in self.judged if not one.linear]
-        rival = min(networks, key=lambda one: one.score) if chosen is linear else chosen
-        ahead, end = rival.one_step / linear.one_step, rival.rollout / linear.rollout
-        found.append(
-            "No network was better than it on what was left out; the best of them, "
-            f"{rival.name}, had {ahead:.3g} times its error one step ahead and "
-            f"{end:.3g} times after {seconds}."
-            if chosen is linear
-            else f"On what was left out its error is {ahead:.3g} times that of the best linear "
-            f"model one step ahead, and {end:.3g} times after {seconds}."
-        )
-        for name, one in self.baselines.items():
-            ahead = float(np.mean(chosen.errors.one_step / one.one_step))
-            end = float(np.mean(chosen.errors.rollout / one.rollout))
-            where = "one step ahead" if ahead > 1.0 else "open loop"
-            if max(ahead, end) > 1.0:
-                found.append(
-                    f"Beware: {name} is better there {where} ({max(ahead, end):.3g} times as "
-                    "accurate): the recordings say too little, or the robot's model is wrong."
-                )
-        return tuple(found)
-
-    def record(self) -> dict[str, Any]:
-        """For the artifact: every error [rad or m], and the words."""
-
-        def table(errors: HeldOutErrors) -> dict[str, Any]:
-            plain = lambda values: [float(f"{value:.6g}") for value in values]
-            return {"one_step": plain(errors.one_step), "rollout": plain(errors.rollout)}
-
-        return {
-            "by": "stretches" if self.cut else "recordings",
-            "rollout_steps": self.steps,
-            "chosen": self.chosen.name,
-            "linear": self.linear.name,
-            "tried": {one.name: table(one.errors) | {"score": one.score} for one in self.judged},
-            "baselines": {name: table(one) for name, one in self.baselines.items()},
-            "words": list(self.sentences),
-        }
+    return found
 
 
 def choose_model(
-    data: Data,
+    data: SharedData,
     robot: AnyRobot,
     settings: FitSettings,
+    observer: FitObserver,
     *,
     out: Path | str | None = None,
     delays: Sequence[int] = (0,),
     overwrite: bool = False,
-    observer: FitObserver | None = None,
-) -> tuple[Ensemble, ModelChoice]:
-    """Try everything, choose, save; what ``genan.fit`` does with few data.
-
-    Where the observer stops it, what is finished is kept, and the same call continues from there.
-    The candidates share ``settings`` and differ in what ``fit`` leaves to a choice, ``delays`` of
-    the commands [samples] among it; until the end they are kept in ``out``.
-    """
-    observer, folder = observer or FitObserver(), None if out is None else Path(out)
+) -> Ensemble:
+    """Try everything, choose, save; what ``genan.fit`` does with few data. ``record["choice"]`` of
+    the result has every error [rad or m], and the words. The candidates share ``settings`` and
+    differ in what is left to a choice, ``delays`` of the commands [samples] among it. Until the end
+    they are kept in ``out``: where the observer stops it, the same call continues from there."""
+    folder = None if out is None else Path(out)
     if folder is not None:
         clear(folder, overwrite=overwrite)
         if overwrite:
             shutil.rmtree(folder / CANDIDATES, ignore_errors=True)
-    if not isinstance(data, SharedData):
-        data = SharedData.read(data, Robot.load(robot))
     trajectories = data.trajectories
     shortest = int(np.median(trajectories.lengths)) - max(delays) - 3
-    linear = linear_candidates(settings, longest=shortest, delays=delays)
-    lead = max(one.settings.history.reach for one in linear)
+    linear = linear_models(settings, shortest, delays)
+    lead = max(one.history.reach for one in linear)
     judged: list[Candidate] = []
     ensembles: dict[str, Ensemble] = {}
     tried = [*linear]
-    for number, candidate in enumerate(tried, 1):  # grows when the linear ones are done
-        observer.candidate(candidate.name, number, len(tried))
-        fitting, ensemble = _fit_candidate(candidate, data, robot, folder, observer)
+    for number, made in enumerate(tried, 1):  # grows when the linear ones are done
+        name, words = named(made)
+        observer.candidate(name, number, len(tried))
+        fitting, ensembles[name] = _fit_candidate(made, data, robot, folder, observer)
         dataset = fitting.dataset
         if number == 1:
-            first = max(candidate.settings.history.reach, 1)
+            first = max(made.history.reach, 1)
             held_out = HeldOutSamples.of(dataset, trajectories, lead=lead - first + 1)
             baselines = held_out.judge_baselines(dataset)
-        errors = held_out.judge(ensemble, dataset, fitting.dynamics)
-        ahead, end = _relative_errors(errors, baselines)
-        judged.append(replace(candidate, errors=errors, one_step=ahead, rollout=end))
-        ensembles[candidate.name] = ensemble
+        errors = held_out.judge(ensembles[name], dataset, fitting.dynamics)
+        judged.append(Candidate(name, words, made, errors, _relative(errors, baselines)))
         if number == len(linear):
-            tried += network_candidates(
-                settings,
-                min(judged, key=lambda one: one.score),
-                min(judged, key=lambda one: one.one_step),
-                longest=max(one.settings.history_length for one in linear),
-                samples=sum(map(len, dataset.parts)),
-            )
+            best = min(judged, key=lambda one: one.score)
+            nearest = min(judged, key=lambda one: one.relative[0])
+            longest, samples = max(x.history_length for x in linear), sum(map(len, dataset.parts))
+            tried += networks(settings, best, nearest, longest=longest, samples=samples)
     best, chosen = decide(judged, baselines)
-    how = held_out.steps, trajectories.dt, dataset.cut
-    choice = ModelChoice(tuple(judged), baselines, best, chosen, *how)
-    ensemble = ensembles[chosen.name].with_record(choice=choice.record())
+    seconds = held_out.steps * trajectories.dt
+
+    plain = lambda row: [float(f"{value:.6g}") for value in row]
+    table = lambda errors: {"one_step": plain(errors[0]), "rollout": plain(errors[1])}
+    choice = {
+        "by": "stretches" if dataset.cut else "recordings",
+        "rollout_steps": held_out.steps,
+        "chosen": chosen.name,
+        "linear": best.name,
+        "tried": {one.name: table(one.errors) | {"score": one.score} for one in judged},
+        "baselines": {name: table(errors) for name, errors in baselines.items()},
+        "words": explain(judged, baselines, seconds, cut=dataset.cut),
+    }
+    ensemble = ensembles[chosen.name].with_record(choice=choice)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         keep(ensemble, folder, trajectories)
         shutil.rmtree(folder / CANDIDATES, ignore_errors=True)
-    return ensemble, choice
+    return ensemble
 
 
 def _fit_candidate(
-    candidate: Candidate, data: SharedData, robot: AnyRobot, out: Path | None, observer: FitObserver
+    settings: FitSettings,
+    data: SharedData,
+    robot: AnyRobot,
+    out: Path | None,
+    observer: FitObserver,
 ) -> tuple[Fitting, Ensemble]:
-    """The candidate's ensemble: of an earlier run, on the same data and settings, or new."""
+    """A candidate's ensemble: of an earlier run, on the same data and settings, or new."""
     folder = kept = None
-    if out is not None and not candidate.linear:  # a linear model is solved at once
-        folder = out / CANDIDATES / candidate.name.replace(" ", "-")
+    if out is not None and settings.hidden:  # a linear model is solved at once
+        folder = out / CANDIDATES / named(settings)[0].replace(" ", "-")
     try:
         if observer.stopping():
             raise FitInterruptedError
         if folder is not None and (folder / CONTRACT).exists():
             with suppress(ActuatorError):
                 kept = load_actuators(folder)
-                same = kept.record.get("settings") == candidate.settings.settings()
+                same = kept.record.get("settings") == settings.settings()
                 data_same = kept.record["data"]["fingerprint"] == data.trajectories.fingerprint
                 kept = kept if same and data_same else None
             folder = None
-        fitting = Fitting(data, robot, candidate.settings, out=folder)
+        fitting = Fitting(data, robot, settings, out=folder)
         return fitting, kept or fitting.run(observer)
     except FitInterruptedError:
         safe = f"; what was finished is safe in {out}" if out is not None else ""
-        raise FitInterruptedError(
-            f"stopped{safe}; the same command continues from there."
-        ) from None
+        then = "the same command continues from there"
+        raise FitInterruptedError(f"stopped{safe}; {then}.") from None
 
 
-def chosen_fields(settings: FitSettings) -> list[str]:
-    """Settings that a choice would make and that were made by hand."""
-    default = FitSettings()
-    return [name for name in CHOSEN if getattr(settings, name) != getattr(default, name)]
-
-
-def decide(judged: Sequence[Candidate], baselines: Baselines) -> tuple[Candidate, Candidate]:
+def decide(judged: Judged, baselines: Baselines) -> tuple[Candidate, Candidate]:
     """The best linear model, and the result."""
-    linear = [one for one in judged if one.linear]
+    linear = [one for one in judged if not one.settings.hidden]
     best = min(linear, key=lambda one: one.score)
-    better = [one for one in judged if not one.linear and one.beats(best)]
-    others = [_relative_errors(one, baselines) for one in baselines.values()]
-    others += [(one.one_step, one.rollout) for one in linear]
-    ahead, open_loop = np.min(others, axis=0)
-    unsurpassed = [one for one in better if one.one_step <= ahead and one.rollout <= open_loop]
+    better = [one for one in judged if one.settings.hidden and one.beats(best)]
+    others = [_relative(errors, baselines) for errors in baselines.values()]
+    least = np.min([*others, *(one.relative for one in linear)], axis=0)
+    unsurpassed = [one for one in better if (one.relative <= least).all()]
     return best, min(unsurpassed or better, key=lambda one: one.score, default=best)
 
 
-def _relative_errors(errors: HeldOutErrors, baselines: Baselines) -> tuple[float, float]:
+def _relative(errors: HeldOutErrors, baselines: Baselines) -> Float[np.ndarray, " 2"]:
     """Means over the joints, relative to constant velocity and to standing still."""
-    speed, still = baselines[CONSTANT_VELOCITY.name], baselines[STANDING_STILL.name]
-    tiny = np.finfo(float).tiny
-    ahead = errors.one_step / np.maximum(speed.one_step, tiny)
-    return float(ahead.mean()), float((errors.rollout / np.maximum(still.rollout, tiny)).mean())
+    usual = [baselines[CONSTANT_VELOCITY.name][0], baselines[STANDING_STILL.name][1]]
+    return np.asarray((errors / np.maximum(usual, np.finfo(float).tiny)).mean(axis=1))

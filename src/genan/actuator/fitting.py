@@ -1,6 +1,5 @@
 """``Fitting``: one ensemble of actuator networks, trained to its end, interrupted or not."""
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -12,15 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator.base import base_layer
 from genan.actuator.contract import CONTRACT, WEIGHTS
 from genan.actuator.dataset import Data, SharedData, gather
-from genan.actuator.ensemble import Ensemble, load, save
-from genan.actuator.network import Layer, initialise
+from genan.actuator.ensemble import Ensemble, Layer, initialise, load, save
 from genan.actuator.reference import NAME as REFERENCE
 from genan.actuator.reference import Reference
 from genan.actuator.settings import FitSettings
-from genan.actuator.training import PositionLoss, TrainingState, prepare_training
+from genan.actuator.training import TrainingState, base_layer, prepare_training
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, GenanError, SettingError
@@ -53,8 +50,7 @@ class FitProgress:
     train: list[float]  # Mean training loss in the last whole epoch.
     validation: list[float]  # Validation loss after the last whole epoch.
     best_epoch: list[int]  # Epoch of the lowest validation loss so far.
-    samples_per_second: float
-    """Samples that all members together have learnt from per second, in this run."""
+    samples_per_second: float  # That all members together have learnt from, in this run.
     seconds_left: float  # Estimated time to the last epoch [s].
 
 
@@ -62,8 +58,7 @@ class FitProgress:
 class FitObserver:
     """Functions that are called while a fit runs; those left out do nothing."""
 
-    note: Callable[[str], None] = lambda sentence: None
-    """With a sentence that a person should read."""
+    note: Callable[[str], None] = lambda sentence: None  # With a sentence for a person.
     begin: Callable[["Fitting"], None] = lambda fitting: None
     """When the data are ready and training begins or continues; not for candidates of a choice."""
     candidate: Callable[[str, int, int], None] = lambda name, number, total: None
@@ -87,12 +82,9 @@ class Fitting:
         true_torque: np.ndarray | None = None,
         reference: Trajectories | None = None,
     ) -> None:
-        """Check everything, prepare the data, and take up an unfinished fit that is in ``out``.
-
-        As for ``genan.fit``; ``start`` is an ensemble to continue from, ``true_torque`` [rows, nq]
-        [N m or N] takes the place of inverse dynamics, and a ``Reference`` to the recording
-        ``reference`` is kept with the artifact.
-        """
+        """Check everything, prepare the data, and take up an unfinished fit that is in ``out``. As
+        for ``genan.fit``; ``start``: an ensemble to continue from, ``true_torque`` [rows, nq] [N m
+        or N]: instead of inverse dynamics, ``reference``: a recording to keep a reference to."""
         check_sums()
         self.robot = Robot.load(robot)
         named = not isinstance(robot, Robot) and Path(robot).exists()
@@ -113,11 +105,9 @@ class Fitting:
                 allow_constant=True,  # what the old data varied need not vary again
             )
         self.settings, self._reference = settings, reference
-        shared = data if isinstance(data, SharedData) else None
-        self.dynamics = shared.dynamics if shared is not None else load_dynamics(self.robot)
-        self.dataset = gather(
-            data, self.robot, self.dynamics, settings, true_torque=true_torque, start=self.start
-        )
+        dynamics = data.dynamics if isinstance(data, SharedData) else load_dynamics(self.robot)
+        self.dynamics = dynamics
+        self.dataset = gather(data, self.robot, dynamics, settings, true_torque, self.start)
         self.training = prepare_training(settings, self.dataset, self.dynamics)
         self.precision, self.origin = self.training.loss.model.precision, self.dataset.origin
         loss = settings.loss if true_torque is None else "true-torque"
@@ -126,21 +116,18 @@ class Fitting:
         self.closed_form = self.start is None and settings.base != "none" and not settings.hidden
         """Whether there is nothing to train: the base torque model is all of it."""
         started = None if self.start is None else self.start.record.get("data", {})
-        self.identity: dict[str, Any] = {
+        self.identity: dict[str, Any] = {  # must be the same for an unfinished fit to continue
             "settings": settings.settings(),
             "data": self.origin["fingerprint"],
             "robot": self.robot.name,
             "precision": self.precision,
             "from": None if started is None else started.get("fingerprint", "unknown"),
         }
-        """What must be the same for an unfinished fit to continue."""
-        self.state = self._begin()
-        self._programs: tuple[Any, Any] | None = None
-        self._first_chunk: float | None = None  # When it was done; compiling is no part of speed.
-        self._chunks = 0  # Done after that.
+        self.state, self._saved = self._begin(), time.perf_counter()
         self.losses: dict[str, list[list[float]]] = {"train": [], "validation": []}
         """Of each member after each epoch."""
-        self._saved = time.perf_counter()
+        self._programs: tuple[Any, Any] | None = None
+        self._compiled, self._chunks = 0.0, 0  # When, and chunks trained since then.
         if self.out is not None:
             found = load_checkpoint(self.out, self.state, identity=self.identity, work="fit")
             if found is not None:
@@ -155,8 +142,7 @@ class Fitting:
         return int(self.state.epoch) + int(self.state.step) / self.training.steps
 
     def run(self, observer: FitObserver | None = None) -> Ensemble:
-        """Train to the end and save the artifact. Where the observer says to stop, everything is
-        saved and ``FitInterruptedError`` raised."""
+        """Train to the end and save; stopped by the observer, raise ``FitInterruptedError``."""
         observer = observer or FitObserver()
         with ExitStack() as files:
             events = None
@@ -164,35 +150,33 @@ class Fitting:
                 events = files.enter_context(closing(EventFile(self.out / EVENTS)))
             for epoch in range(len(self.losses["train"])):  # trained before an interruption
                 self._log(events, epoch)
-            while not self.closed_form and int(self.state.epoch) < self.settings.epochs:
-                if bool(jnp.all(self.state.stopped)):
-                    break
+            last = 0 if self.closed_form else self.settings.epochs
+            while int(self.state.epoch) < last and not bool(jnp.all(self.state.stopped)):
                 self._epoch(observer)
                 self._log(events, len(self.losses["train"]) - 1)
         return self._keep()
 
     def _keep(self, fault: str | None = None) -> Ensemble:
         """The best weights so far, saved."""
-        record = {
-            "settings": self.settings.settings(),
-            "robot": self.robot_path,
-            "data": self.origin,
-            "training": {
-                "epochs": int(self.state.epoch),
-                "best_epoch": np.asarray(self.state.best_epoch).tolist(),
-                "best_validation_loss": np.asarray(self.state.best_loss).tolist(),
-                "batch": self.training.batch_size,
-                "precision": self.precision,
-                "device": jax.default_backend(),
-                **{f"{name}_loss": of_epochs for name, of_epochs in self.losses.items()},
-                "fault": fault,
-            },
-            "from": None if self.start is None else self.start.record.get("data"),
-            "versions": versions(),
+        training = {
+            "epochs": int(self.state.epoch),
+            "best_epoch": np.asarray(self.state.best_epoch).tolist(),
+            "best_validation_loss": np.asarray(self.state.best_loss).tolist(),
+            "batch": self.training.batch_size,
+            "precision": self.precision,
+            "device": jax.default_backend(),
+            **{f"{name}_loss": of_epochs for name, of_epochs in self.losses.items()},
+            "fault": fault,
         }
         best = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), self.state.best)
-        text = json.dumps(record, sort_keys=True)
-        ensemble = Ensemble(self.contract, best, self.dataset.scaling, text)
+        ensemble = Ensemble(self.contract, best, self.dataset.scaling).with_record(
+            settings=self.settings.settings(),
+            robot=self.robot_path,
+            data=self.origin,
+            training=training,
+            versions=versions(),
+            **{"from": None if self.start is None else self.start.record.get("data")},
+        )
         if self.out is not None:
             keep(ensemble, self.out, self._reference, self.dataset.validation_trajectories)
             remove_checkpoint(self.out)
@@ -203,20 +187,18 @@ class Fitting:
         if self._programs is None:
             with compiling("the training programs"):
                 self._programs = self.training.compiled(self.state)
+            self._compiled = time.perf_counter()
         advance, close_epoch = self._programs
         while int(self.state.step) < self.training.steps:
             if observer.stopping():
                 self._save()
                 safe = f", all of it safe in {self.out}" if self.out is not None else ""
-                raise FitInterruptedError(
-                    f"stopped after {self.epochs_done:.3g} of {self.settings.epochs} epochs{safe}; "
-                    "the same command continues from there."
+                done = (
+                    f"stopped after {self.epochs_done:.3g} of {self.settings.epochs} epochs{safe}"
                 )
+                raise FitInterruptedError(f"{done}; the same command continues from there.")
             self.state = jax.block_until_ready(advance(self.state))
-            if self._first_chunk is None:
-                self._first_chunk = time.perf_counter()
-            else:
-                self._chunks += 1
+            self._chunks += 1
             observer.progress(self._progress())
             if time.perf_counter() - self._saved > CHECKPOINT_SECONDS:
                 self._save()
@@ -229,7 +211,7 @@ class Fitting:
 
     def _progress(self) -> FitProgress:
         training, epochs = self.training, self.settings.epochs
-        passed = time.perf_counter() - (self._first_chunk or 0.0)
+        passed = time.perf_counter() - self._compiled
         of_step = training.batch_size * self.contract.members
         speed = self._chunks * training.chunk * of_step / max(passed, 1e-9)
         left = (epochs - self.epochs_done) * training.steps * of_step
@@ -260,10 +242,8 @@ class Fitting:
             place = f"in {self.out}" if self.out else "in memory"
             of = ", ".join(map(str, best))
             kept = f"; each member's best weights until then (of epoch {of}) are kept {place}"
-        raise FitDivergedError(
-            f"The fit was stopped: {where}{kept}; try a lower --learning-rate, and look at the "
-            "recording with 'genan inspect'."
-        )
+        todo = "try a lower --learning-rate, and look at the recording with 'genan inspect'"
+        raise FitDivergedError(f"The fit was stopped: {where}{kept}; {todo}.")
 
     def _begin(self) -> TrainingState:
         """The state before the first step, of the weights to continue from or of new ones."""
@@ -273,7 +253,7 @@ class Fitting:
         base = None
         if self.settings.base != "none":
             loss = self.training.loss
-            scale = np.asarray(loss.scale) if isinstance(loss, PositionLoss) else 1.0
+            scale = np.asarray(loss.scale) if loss.kind == "position" else 1.0
             base, self.origin["ridge"] = base_layer(self.dataset, self.settings, scale)
             if self.closed_form:
                 return begin((base,))
@@ -293,22 +273,20 @@ class Fitting:
         self._saved = time.perf_counter()
 
     def _log(self, events: EventFile | None, epoch: int) -> None:
-        if events is None:
-            return
         values = {}
         for name, of_epochs in self.losses.items():
             values[f"loss/{name}"] = float(np.mean(of_epochs[epoch]))
             values |= {f"{name}/member {k}": value for k, value in enumerate(of_epochs[epoch])}
-        events.scalars(epoch + 1, values)
+        if events is not None:
+            events.scalars(epoch + 1, values)
 
 
 def clear(out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder with finished actuators, or a file; with ``overwrite``, forget what is there.
-    The file that says "finished" goes first."""
+    """Refuse a file, or a folder with finished actuators; with ``overwrite``, forget these."""
     if out.exists() and not out.is_dir():
         raise SettingError(f"{out} is a file; give a folder for the actuators.")
     if overwrite:
-        for name in (CONTRACT, WEIGHTS, REFERENCE):
+        for name in (CONTRACT, WEIGHTS, REFERENCE):  # what says "finished" goes first
             (out / name).unlink(missing_ok=True)
         remove_checkpoint(out)
     elif (out / CONTRACT).exists():
@@ -319,8 +297,7 @@ def clear(out: Path, *, overwrite: bool) -> None:
 
 
 def keep(ensemble: Ensemble, out: Path, seen: Trajectories | None, held_out: Any = None) -> None:
-    """Write the actuators into ``out``, and first what they have seen, so that new logs can be
-    compared with it without the recording; ``actuator.json``, which says "finished", comes last."""
+    """Write what the actuators have ``seen``, then them; what says "finished" comes last."""
     if seen is not None:
         Reference.of(ensemble, seen, held_out=held_out).save(out)
     save(ensemble, out)

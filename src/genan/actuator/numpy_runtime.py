@@ -42,10 +42,8 @@ def load(folder: Path | str) -> Actuators:
     settings, path = _read_contract(Path(folder)), Path(folder) / WEIGHTS
     weights = _read(path)
     if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
-        raise ActuatorsError(
-            f"{path} does not belong to the {CONTRACT} next to it, or is damaged (its checksum "
-            "differs); fetch both files again or fit again."
-        )
+        wrong = f"{path} does not belong to the {CONTRACT} next to it, or is damaged"
+        raise ActuatorsError(f"{wrong} (its checksum differs); fetch both again or fit again.")
     return Actuators(settings, _parse_tensors(weights, path), where=str(path))
 
 
@@ -61,9 +59,7 @@ class Actuators:
     samples ago; ``drive`` sees to it by itself.
     """
 
-    def __init__(
-        self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS
-    ) -> None:
+    def __init__(self, settings: Any, arrays: dict[str, np.ndarray], where: str = WEIGHTS) -> None:
         try:
             contract: dict[str, Any] = settings["contract"]
             self.contract, self.record = contract, settings["record"]
@@ -72,10 +68,8 @@ class Actuators:
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
             self.length, self.stride = int(past["length"]), int(past["stride"])
             self.delta, self.delay = bool(past["delta"]), int(past.get("delay", 0))
-            terms = past.get("terms", {"friction": [], "turning": [], "products": None})
-            terms = {"servos": [], "standing": [], **terms}
-            names = ("friction", "turning", "products", "servos", "standing")
-            known = SimpleNamespace(**{name: terms[name] for name in names})
+            none = dict.fromkeys(("friction", "turning", "products", "servos", "standing"), ())
+            known = SimpleNamespace(**{**none, **past.get("terms", {})})
             known.servos = [SimpleNamespace(**one) for one in known.servos]
             self._history = SimpleNamespace(delta=self.delta, terms=known)
             hidden = [int(width) for width in network["hidden"]]
@@ -84,10 +78,8 @@ class Actuators:
             if least < 0 or not self.dt > 0.0:
                 raise ValueError("history, members or dt out of range")
         except (KeyError, TypeError, ValueError) as error:
-            raise ActuatorsError(
-                f"The actuators' contract is not complete ({type(error).__name__}: {error}); "
-                "export or fit them again."
-            ) from None
+            missing = f"The actuators' contract is not complete ({type(error).__name__}: {error})"
+            raise ActuatorsError(f"{missing}; export or fit them again.") from None
         if activation not in ACTIVATIONS:
             there = ", ".join(map(repr, ACTIVATIONS))
             raise ActuatorsError(f"There is no activation {activation!r}; there are: {there}.")
@@ -99,9 +91,8 @@ class Actuators:
             found = arrays.get(name)
             if found is None or found.shape != shape:
                 came = "nothing" if found is None else list(found.shape)
-                raise ActuatorsError(
-                    f"{where} must hold {name} of shape {list(shape)}, but holds {came}; fit again."
-                )
+                must = f"{where} must hold {name} of shape {list(shape)}"
+                raise ActuatorsError(f"{must}, but holds {came}; fit again.")
             if not np.isfinite(found).all():
                 raise ActuatorsError(f"{where}: {name} has numbers that are not finite; fit again.")
             return found
@@ -110,9 +101,8 @@ class Actuators:
             weight = get(f"{name}.weight", self.members, rows, columns)
             return weight, get(f"{name}.bias", self.members, columns)[:, None]
 
-        widths = [inputs, *hidden, self.nq]
-        last = len(hidden) + 1
-        self._layers = [affine(f"layers.{k}", widths[k], widths[k + 1]) for k in range(last)]
+        sizes = enumerate(zip([inputs, *hidden], [*hidden, self.nq]))  # noqa: B905  (Python 3.8)
+        self._layers = [affine(f"layers.{k}", *size) for k, size in sizes]
         self._skip: Any = None
         if skip:
             ends = (get(f"skip.{end}", self.members, inputs)[:, None] for end in ("low", "high"))
@@ -122,12 +112,8 @@ class Actuators:
         self._torque_mean, self._torque_std = (get(f"scaling.torque_{x}", self.nq) for x in both)
 
     def torque(self, q_history: Any, u_history: Any) -> np.ndarray:
-        """Torque of the actuators on the joints, the mean over the members [..., nq] [N m or N].
-
-        Args:
-            q_history: positions [..., H + 1, nq] [rad or m], oldest first.
-            u_history: controls [..., H + 1, nu], oldest first.
-        """
+        """Torque on the joints, the mean over the members [..., nq] [N m or N], of positions
+        [..., H + 1, nq] [rad or m] and controls [..., H + 1, nu], oldest first."""
         return self.torques(q_history, u_history).mean(axis=0)
 
     def torques(self, q_history: Any, u_history: Any) -> np.ndarray:
@@ -144,15 +130,10 @@ class Actuators:
 
     def drive(self, q: Any, u: Any, *, dt: float | None = None) -> ActuatorDrive:
         """A drive that remembers the samples, for a robot at rest at ``q`` [nq] [rad or m] under
-        ``u`` [nu]. ``dt`` [s] is the period at which you will call it; given, it is compared with
-        the actuators' own."""
+        ``u`` [nu]. ``dt`` [s], the period at which you will call it, is compared with theirs."""
         if dt is not None:
-            self.check_rate(dt)
+            check_rates(self.dt, dt, "your loop")
         return ActuatorDrive(self, q, u)
-
-    def check_rate(self, dt: float) -> None:
-        """Refuse another period ``dt`` [s] than the one that the actuators were fitted at."""
-        check_rates(self.dt, dt)
 
     def _inputs(self, q: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Standardised inputs [batch, inputs] of histories [batch, H + 1, nq] and [..., nu]."""
@@ -184,12 +165,11 @@ class ActuatorDrive:
     """Actuators of one robot with the samples that they remember: call it once per ``dt``."""
 
     def __init__(self, actuators: Actuators, q: Any, u: Any) -> None:
-        self.actuators = a = actuators
-        self._span = a.length * a.stride + 1
-        self._samples, self._next = self._span + a.delay, 0
+        self.actuators, self._span = actuators, actuators.length * actuators.stride + 1
+        self._samples, self._next = self._span + actuators.delay, 0
         # Every sample is written twice, this many rows apart: the window is then always one piece.
-        self._q = np.empty((2 * self._samples, a.nq), np.float32)
-        self._u = np.empty((2 * self._samples, a.nu), np.float32)
+        widths = (actuators.nq, actuators.nu)
+        self._q, self._u = (np.empty((2 * self._samples, n), np.float32) for n in widths)
         self.reset(q, u)
 
     def reset(self, q: Any, u: Any) -> None:
@@ -198,13 +178,9 @@ class ActuatorDrive:
         self._q[:], self._u[:] = q, u
 
     def __call__(self, q: Any, u: Any, *, member: int | None = None) -> np.ndarray:
-        """Torque now [nq] [N m or N], after taking in the sample of now.
-
-        Args:
-            q: positions read now [nq] [rad or m].
-            u: controls commanded now [nu].
-            member: torque of this network alone, counted from 0; left out, the mean over all.
-        """
+        """Torque now [nq] [N m or N], after taking in the sample of now: positions ``q`` read [nq]
+        [rad or m] and controls ``u`` commanded [nu]. ``member``: the torque of this network alone,
+        counted from 0; left out, the mean over all."""
         a = self.actuators
         if member is not None and not 0 <= member < a.members:
             raise ActuatorsError(f"There is no member {member}; there are {a.members}, from 0 on.")
@@ -241,37 +217,33 @@ class ActuatorDrive:
         return x
 
 
-def check_histories(
-    q: Any, u: Any, sizes: tuple[int, int, int], error: type = ActuatorsError
-) -> None:
+def check_histories(q: Any, u: Any, sizes: tuple[int, ...], error: type = ActuatorsError) -> None:
     """Refuse histories of other sizes than H + 1, nq and nu."""
-    rows, nq, nu = sizes
-    for name, x, columns in (("q_history", q, nq), ("u_history", u, nu)):
-        if x.shape[-2:] != (rows, columns):
-            raise error(
-                f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, "
-                f"oldest first, {columns} channels), not {list(x.shape)}."
-            )
-    mine, other = list(q.shape[:-2]), list(u.shape[:-2])
+    fault, (rows, nq, nu), mine, other = "", sizes, list(q.shape[:-2]), list(u.shape[:-2])
     if mine != other:
-        raise error(f"q_history and u_history need the same leading axes, not {mine} and {other}.")
+        fault = f"q_history and u_history need the same leading axes, not {mine} and {other}."
+    for name, x, columns in (("u_history", u, nu), ("q_history", q, nq)):
+        if x.shape[-2:] != (rows, columns):
+            of = f"(H + 1 = {rows} samples, oldest first, {columns} channels)"
+            fault = (
+                f"{name} must have the shape [..., {rows}, {columns}] {of}, not {list(x.shape)}."
+            )
+    if fault:
+        raise error(fault)
 
 
-def check_rates(
-    own: float, dt: float, whose: str = "your loop", error: type = ActuatorsError
-) -> None:
+def check_rates(own: float, dt: float, whose: str, error: type = ActuatorsError) -> None:
     """Refuse another period ``dt`` [s] than ``own``, the one that actuators were fitted at."""
     if not math.isclose(dt, own, rel_tol=DT_TOLERANCE):
         rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
-        raise error(
-            f"Two rates: the actuators were fitted at {1.0 / own:.6g} Hz (dt {own:.6g} s) and "
-            f"{whose} runs at {rate}; what is learnt at one rate is wrong at another: fit again."
-        )
+        fitted = f"the actuators were fitted at {1.0 / own:.6g} Hz (dt {own:.6g} s)"
+        both = f"Two rates: {fitted} and {whose} runs at {rate}"
+        raise error(f"{both}; what is learnt at one rate is wrong at another: fit again.")
 
 
 def features(history: Any, q_history: Any, u_history: Any, xp: Any = np) -> Any:
     """Network inputs [..., inputs] before standardising: those of q [..., H + 1, nq], now first and
-    oldest last, then of u [..., H + 1, nu], then the terms (see ``genan.actuator.history``).
+    oldest last, then of u [..., H + 1, nu], then the terms (see ``genan.actuator.settings``).
 
     genan itself computes them here, with JAX or a graph of ONNX as ``xp``.
     """
@@ -310,13 +282,12 @@ def features(history: Any, q_history: Any, u_history: Any, xp: Any = np) -> Any:
     return xp.concatenate(parts, axis=-1)
 
 
-ACTIVATIONS: dict[str, Callable[[np.ndarray], Any]] = {
+ACTIVATIONS: dict[str, Callable[[np.ndarray], Any]] = {  # of hidden layers, computed in place
     "tanh": lambda x: np.tanh(x, out=x),
     "relu": lambda x: np.maximum(x, np.float32(0.0), out=x),
     "elu": lambda x: np.expm1(x, out=x, where=x < 0.0),
     "softsign": lambda x: np.divide(x, np.abs(x) + np.float32(1.0), out=x),
 }
-"""What a hidden layer can end in, computed in place."""
 
 
 def _floats(name: str, value: Any) -> np.ndarray:
@@ -336,17 +307,14 @@ def _read_contract(folder: Path) -> dict[str, Any]:
         seal = settings.pop("seal")
         form, version = settings["format"], settings["version"]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        raise ActuatorsError(
-            f"{path} is not a contract of genan, or is damaged; fetch it again or fit again."
-        ) from None
+        wrong = f"{path} is not a contract of genan, or is damaged"
+        raise ActuatorsError(f"{wrong}; fetch it again or fit again.") from None
     if form != FORMAT or version not in VERSIONS:
         known = f"this file reads {FORMAT!r}, version {' and '.join(map(str, VERSIONS))}"
         raise ActuatorsError(f"{path} is of format {form!r}, version {version}; {known}.")
     if seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest():
-        raise ActuatorsError(
-            f"{path} was changed after genan wrote it (its seal does not fit); take the original, "
-            "or fit again with the settings you want."
-        )
+        changed = f"{path} was changed after genan wrote it (its seal does not fit)"
+        raise ActuatorsError(f"{changed}; take the original, or fit again.")
     return settings
 
 

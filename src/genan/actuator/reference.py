@@ -9,9 +9,8 @@ the largest is the score: beyond 1 lies 1 % of such a recording.
 
 import hashlib
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +19,12 @@ from jaxtyping import Array, Float, Int, Int8
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
-from genan.actuator.dataset import padded_blocks
+from genan.actuator.dataset import Rows, padded_blocks, usable_rows
 from genan.actuator.ensemble import Ensemble
 from genan.data import Trajectories
 from genan.errors import ActuatorError
 from genan.files import write_atomically
 
-Rows = Int[np.ndarray, " n"]
 Numbers = Int[np.ndarray, " k"] | None
 Columns = Float[np.ndarray, "n F"]
 Joints = Float[np.ndarray, "n nq"]
@@ -40,21 +38,19 @@ REASONS = ("position", "velocity", "command", "combination", "disagreement")
 
 BYTES = 96_000  # Room for the representative samples, so that the file stays small.
 MOST = 1000  # Representative samples at most.
-PART, LEVEL = 0.995, 0.99
-"""Part of the held-out samples below each level, and of those with a score below 1."""
-RELEVANT = 0.25
-"""A command matters if swapping it changes a torque by this part of the largest change."""
+PART, LEVEL = 0.995, 0.99  # Of held-out samples: below each level, and with a score below 1.
+RELEVANT = 0.25  # Commands matter whose swapping changes a torque by this part of the largest.
 BLOCK = 1 << 11  # Samples that the model is asked about at once.
 _POOL, _CHECKED, _SCORED, _ASKED = 1 << 13, 1 << 15, 1 << 17, 1 << 15
 _FOLDS = 5
+_ARRAYS = ("points", "middle", "low", "high", "spread", "relevance", "levels")  # In the file.
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
     """How novel each sample of a recording is to a model."""
 
-    score: Float[np.ndarray, "rows nq"]
-    """Beyond 1 the model should not be trusted; NaN where a trajectory is too young to say."""
+    score: Float[np.ndarray, "rows nq"]  # Beyond 1: not to be trusted; NaN: too early to say.
     reason: Int8[np.ndarray, "rows nq"]  # Which of ``REASONS`` the score is due to.
 
 
@@ -68,8 +64,7 @@ class Reference:
     low: PerColumn  # What 0.5 % of the samples are below, in the same units.
     high: PerColumn  # What 0.5 % of the samples are above.
     spread: PerColumn  # Standard deviation of each column.
-    relevance: Relevance
-    """How much each command matters to each joint, relative to the one that matters most."""
+    relevance: Relevance  # How much each command matters to each joint, the most being 1.
     levels: Float[np.ndarray, "5 nq"]  # What makes each of ``REASONS`` 1.
 
     @classmethod
@@ -78,10 +73,9 @@ class Reference:
         on the trajectories ``held_out``, that were not learnt from; left out: on all."""
         rows = evenly(usable(ensemble, data), _CHECKED)
         x = columns(ensemble, data, rows)
-        _, of = np.unique(
-            np.repeat(data.recording_numbers, data.lengths)[rows], return_inverse=True
-        )  # folds: whole recordings, or stretches of the only one
-        stretches = np.arange(len(rows)) * _FOLDS // len(rows)
+        numbers = np.repeat(data.recording_numbers, data.lengths)[rows]
+        of = np.unique(numbers, return_inverse=True)[1]
+        stretches = np.arange(len(rows)) * _FOLDS // len(rows)  # where there is one recording
         fold = of % min(_FOLDS, int(of.max()) + 1) if of.any() else stretches
         matters = relevance(ensemble, data, rows)
         levels = np.ones((len(REASONS), data.channels.nq))
@@ -110,9 +104,7 @@ class Reference:
 
     def save(self, folder: Path | str) -> Path:
         """Write ``reference.safetensors`` into the artifact's folder; returns its path."""
-        arrays = {
-            part.name: np.asarray(getattr(self, part.name), np.float64) for part in fields(self)[1:]
-        }
+        arrays = {name: np.asarray(getattr(self, name), np.float64) for name in _ARRAYS}
         arrays["points"] = self.points.astype(np.float16)
         path = Path(folder) / NAME
         write_atomically(path, tensor_bytes(arrays, metadata={FORMAT: self.digest}))
@@ -122,25 +114,20 @@ class Reference:
     def load(cls, folder: Path | str) -> "Reference":
         """Read it from the artifact's folder."""
         path = Path(folder) / NAME
-        again = "'genan evaluate' with the training recording makes it again"
-        if not path.exists():
-            raise ActuatorError(f"{path} is not there; {again}.")
         try:
             with safe_open(path, framework="np") as file:
-                about = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in list(file.keys())}
-        except (SafetensorError, OSError, ValueError) as error:
-            raise ActuatorError(f"{path} cannot be read ({error}); {again}.") from None
-        named = [part.name for part in fields(cls)[1:]]
-        if FORMAT not in about or any(name not in arrays for name in named):
-            raise ActuatorError(f"{path} is not a reference that this genan reads; {again}.")
-        nq, nu = arrays["relevance"].shape if arrays["relevance"].ndim == 2 else (0, 0)
-        width = 2 * (nq + nu)
-        shapes: dict[str, Any] = dict.fromkeys(("middle", "low", "high", "spread"), (width,))
-        shapes |= {"levels": (len(REASONS), nq), "points": (len(arrays["points"]), width)}
-        if any(arrays[name].shape != shape for name, shape in shapes.items()) or nq == 0:
-            raise ActuatorError(f"{path} holds arrays that do not fit each other; {again}.")
-        return cls(about[FORMAT], **{name: arrays[name].astype(np.float64) for name in named})
+                digest = (file.metadata() or {})[FORMAT]
+                arrays = {name: file.get_tensor(name).astype(np.float64) for name in _ARRAYS}
+            nq, nu = arrays["relevance"].shape
+            points = len(arrays["points"]), 2 * (nq + nu)
+            expected = [points, *[points[1:]] * 4, (nq, nu), (len(REASONS), nq)]
+            if not nq or [array.shape for array in arrays.values()] != expected:
+                raise ValueError("its arrays do not fit each other")
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            reason = f"{path} cannot be read as a reference ({type(error).__name__}: {error})"
+            again = "'genan evaluate' with the training recording makes it again"
+            raise ActuatorError(f"{reason}; {again}.") from None
+        return cls(digest, **arrays)
 
     def belongs_to(self, ensemble: Ensemble) -> bool:
         """Whether it was made for this very model."""
@@ -151,8 +138,7 @@ class Reference:
         return self.assess(ensemble, trajectories).score
 
     def assess(self, ensemble: Ensemble, trajectories: Trajectories) -> Scores:
-        """The score of each sample and what it is due to. The costlier parts are computed at evenly
-        chosen samples of a long log."""
+        """The score of each sample and what it is due to; of a long log, partly at some samples."""
         if not self.belongs_to(ensemble):
             raise ActuatorError("The reference is of another model; 'genan evaluate' makes one.")
         ensemble.contract.check_channels(trajectories.channels, whose="the recording")
@@ -203,11 +189,9 @@ class Reference:
         return found
 
 
-def usable(ensemble: Ensemble, trajectories: Trajectories) -> Rows:
+def usable(ensemble: Ensemble, data: Trajectories) -> Rows:
     """Rows that have a whole history behind them."""
-    starts = np.repeat(trajectories.offsets[:-1], trajectories.lengths)
-    age = np.arange(len(trajectories.q)) - starts
-    return np.flatnonzero(age >= max(ensemble.contract.history.reach, 1))
+    return np.concatenate(usable_rows(data.lengths, ensemble.contract.history, rollout=0))
 
 
 def digest_of(ensemble: Ensemble) -> str:
@@ -235,8 +219,7 @@ def evenly(rows: Rows, most: int) -> Int[np.ndarray, " m"]:
 def _torques(
     ensemble: Ensemble, data: Trajectories, rows: Rows, u: np.ndarray | None = None
 ) -> Float[np.ndarray, "2 n nq"]:
-    """Mean and standard deviation of the torque over the members, in blocks of one size; under
-    histories ``u`` of the controls instead of the recorded ones, where given."""
+    """Mean and deviation of the torque over the members; ``u``: histories instead of recorded."""
     found = np.empty((2, len(rows), data.channels.nq))
     for part, some in padded_blocks(len(rows), BLOCK):
         q, own = ensemble.contract.history.at(data.q, data.u, rows[some])

@@ -1,27 +1,24 @@
-"""Losses, and training the members of an ensemble together in one compiled program that keeps
-everything on the device.
+"""Losses, the base torque model, and training the members of an ensemble together in one compiled
+program that keeps everything on the device.
 
-How wrong is the torque, the next position, the next R positions? All losses are in units in which a
-model that knows nothing has one near one: the raw position loss is near 1e-8, where Adam's epsilon
-would swallow the gradient.
-
-Every step of training is the same program, whether it is run in one go or in chunks: a training
-that is interrupted and resumed gives the same weights to the bit (on the CPU).
+Losses are in units in which a model that knows nothing has one near one: the raw position loss is
+near 1e-8, where Adam's epsilon would swallow the gradient. Every step is the same program, in one
+go or in chunks: a training that is interrupted and resumed gives the same weights to the bit (on
+the CPU).
 
 The random order of the samples needs no memory: which sample comes at place i is computed when it
-is wanted. It is a permutation of n numbers as a cipher: each number is written with two digits, and
+is wanted, by a permutation of n numbers as a cipher. Each number is written with two digits, and
 each digit in turn is shifted by a hash of the other (a Feistel network). Two digits to bases a and
 b have a b >= n values, at most about sqrt(n) too many; a number that lands among those is sent
 through again. Sorting random keys would need memory for all of them, once for each member.
 """
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, final
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -30,30 +27,26 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
-from genan.actuator.dataset import Dataset, Samples, sum_over
-from genan.actuator.history import History
-from genan.actuator.network import Layer, Layers, Skip, TorqueModel, pick_rows
-from genan.actuator.settings import FitSettings
+from genan.actuator.dataset import Dataset, Rows, Samples, sum_over
+from genan.actuator.ensemble import Layer, Layers, Skip, TorqueModel, pick_rows
+from genan.actuator.settings import FitSettings, History
 from genan.dynamics import Dynamics
 
 TorqueFunction = Callable[[Float[Array, "rows nq"], Float[Array, "rows nu"]], Float[Array, " nq"]]
 """From one history of positions and one of controls to torques."""
 
-Rows = Int[np.ndarray, " n"]
+SomeRows = Int[Array | np.ndarray, " n"]
 State = tuple[Float[Array, " nq"], Float[Array, " nq"]]  # Position and velocity.
-Errors = Float[Array, "batch nq"]
 Scale = Float[Array, "..."]
+Noise = tuple[Float[Array, "n past nq"] | None, Float[Array, "n _ nu"] | None]  # On q and u.
 PerMember = Float[Array, " members"]
 Counts = Int[Array, " members"]
 Numbers = Int[Array, " m"]
 
-CHUNK_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
-"""Operations to run in one go: on a CPU a second or two, as long as Ctrl-C may wait."""
-CHUNK_STEPS = {"cpu": 64, "gpu": 512}
-"""Steps to run in one go at most; a GPU loses milliseconds whenever the host looks."""
+CHUNK_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}  # At once: 1 or 2 s, as long as Ctrl-C may wait.
+CHUNK_STEPS = {"cpu": 64, "gpu": 512}  # At once at most; a GPU loses milliseconds at every look.
 _SETTINGS = ("epochs", "schedule", "patience", "weight_decay", "seed")
 """What the program depends on; fits that differ in nothing else and in shapes share one."""
-_ROUNDS = 6
 
 
 def rollout(
@@ -91,118 +84,71 @@ def _step(dynamics: Dynamics, q: Array, qd: Array, tau: Array) -> State:
     return dynamics.step(q, qd, tau)
 
 
-class Batch(eqx.Module):
-    """Samples that a loss is computed at; the noise is on what the network sees, not on what it is
-    judged by."""
-
-    samples: Samples
-    rows: Int[Array, " batch"]
-    q_noise: Float[Array, "batch window nq"] | None = None  # On the positions [rad or m].
-    u_noise: Float[Array, "batch controls nu"] | None = None  # On the controls.
-
-    def seen(self, q: Array, u: Array) -> tuple[Array, Array]:
-        """Positions and controls [batch, ...] as the network sees them."""
-        q = q if self.q_noise is None else q + self.q_noise
-        return q, u if self.u_noise is None else u + self.u_noise
-
-
 class Loss(eqx.Module):
-    """What each sample of a batch contributes to the loss."""
+    """What each sample contributes to the loss: squares of errors over ``scale``, summed over the
+    joints and averaged over the steps.
+
+    The error is that of the torque; of the next position in closed form, dt^2 A(q)^-1 (tau_hat -
+    tau), without a simulator in the loop; or of the next R positions.
+    """
 
     model: TorqueModel
-    scale: Scale  # What errors are divided by before they are squared.
-
-    @abstractmethod
-    def error(self, layers: Layers, batch: Batch) -> Float[Array, "batch *steps nq"]:
-        """What the model says minus what was recorded, of one member."""
+    scale: Scale  # Deviation of the torque, ``position_scale`` or ``multi_step_scale``.
+    kind: str = eqx.field(static=True)  # "torque", "position" or "multi-step".
+    dynamics: Dynamics | None = eqx.field(static=True, default=None)  # For several steps.
 
     @property
     def seen(self) -> tuple[int, int]:
         """How many positions and how many controls the network sees: all of them need noise."""
-        return self.model.history.rows, self.model.history.rows
+        history = self.model.history
+        if self.kind == "multi-step":
+            return max(history.span, 1) + 1, history.reach + len(self.scale)
+        return history.rows, history.rows
 
-    def torque_error(self, layers: Layers, batch: Batch) -> Errors:
-        """Error of one member's torque [N m or N]."""
-        samples, rows = batch.samples, batch.rows
-        histories = batch.seen(*self.model.history.at(samples.q, samples.u, rows))
-        return self.model(layers, *histories) - samples.tau[rows]
+    def error(
+        self, layers: Layers, samples: Samples, rows: SomeRows, noise: Noise = (None, None)
+    ) -> Float[Array, "batch *steps nq"]:
+        """What one member says minus what was recorded, under ``noise`` on what it sees."""
+        history, noisy = self.model.history, lambda x, some: x if some is None else x + some
+        if self.dynamics is None:
+            histories = map(noisy, history.at(samples.q, samples.u, rows), noise)
+            error = self.model(layers, *histories) - samples.tau[rows]
+            return samples.displacement(rows, error) if self.kind == "position" else error
+        dynamics, at, steps = self.dynamics, rows[:, None], len(self.scale)
+        past = samples.q[at + jnp.arange(1 - self.seen[0], 1)]
+        u = samples.u[at + jnp.arange(-history.reach, steps)]
+        start = past[:, -1], (past[:, -1] - past[:, -2]) / dynamics.dt
+        torque = partial(self.model, layers)
+        run = lambda start, q, u: rollout(torque, dynamics, history, q=q, u=u, state=start)
+        positions = jax.vmap(run)(start, *map(noisy, (past, u), noise))
+        return positions - samples.q[at + jnp.arange(1, steps + 1)]
 
-    def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:
-        """Losses of one member at each sample: sums over the joints, means over the steps."""
-        squares = jnp.sum((self.error(layers, batch) / self.scale) ** 2, axis=-1)
+    def __call__(self, layers: Layers, *where: Any) -> Float[Array, " batch"]:
+        """Losses of one member at each sample; arguments as for ``error``."""
+        squares = jnp.sum((self.error(layers, *where) / self.scale) ** 2, axis=-1)
         return squares if squares.ndim == 1 else jnp.mean(squares, axis=-1)
 
 
-@final
-class TorqueLoss(Loss):
-    """Squared error of the torque; the scale is its deviation in the recording [N m or N]."""
-
-    error = Loss.torque_error
-
-
-@final
-class PositionLoss(Loss):
-    """Squared error of the next position in closed form, dt^2 A(q)^-1 (tau_hat - tau): there is no
-    simulator in the loop.
-
-    The scale is the error of a model without torque, root mean square over samples and joints
-    [rad]: one number, so that the joints keep the weights that their positions have. Or one for
-    each joint, when they shall count the same.
-    """
-
-    def error(self, layers: Layers, batch: Batch) -> Errors:  # noqa: D102
-        return batch.samples.displacement(batch.rows, self.torque_error(layers, batch))
-
-
-@final
-class MultiStepLoss(Loss):
-    """Squared errors of the next R positions; the scale is the paper's c_r, the mean absolute error
-    of a model without torque after r steps [R, nq] [rad or m]."""
-
-    dynamics: Dynamics = eqx.field(static=True)
-
-    @property
-    def seen(self) -> tuple[int, int]:  # noqa: D102
-        history = self.model.history
-        return max(history.span, 1) + 1, history.reach + len(self.scale)
-
-    def error(self, layers: Layers, batch: Batch) -> Float[Array, "batch R nq"]:  # noqa: D102
-        history, at, steps = self.model.history, batch.rows[:, None], len(self.scale)
-        past = batch.samples.q[at + jnp.arange(1 - self.seen[0], 1)]
-        u = batch.samples.u[at + jnp.arange(-history.reach, steps)]
-
-        def one(past: Array, q: Array, u: Array) -> Array:
-            start = past[-1], (past[-1] - past[-2]) / self.dynamics.dt
-            torque = lambda q, u: self.model(layers, q, u)
-            return rollout(torque, self.dynamics, history, q=q, u=u, state=start)
-
-        positions = jax.vmap(one)(past, *batch.seen(past, u))
-        return positions - batch.samples.q[at + jnp.arange(1, steps + 1)]
-
-
 def position_scale(samples: Samples, rows: Rows, *, balance: bool = False) -> Scale:
-    """Root mean square error of the next position without torque, over rows and joints [rad]; with
-    ``balance``, of constant velocity, joint by joint [rad or m]."""
+    """Root mean square error of the next position without torque, over rows and joints [rad]: one
+    number, so that the joints keep the weights that their positions have. With ``balance``, of
+    constant velocity, joint by joint [rad or m], so that they count the same."""
     if balance:
         change = lambda s, row: (s.q[row + 1] - s.q[row]) - (s.q[row] - s.q[row - 1])
         found = np.sqrt(sum_over(lambda s, row: change(s, row) ** 2, samples, rows) / len(rows))
         return jnp.asarray(np.where(found > 0.0, found, 1.0), samples.q.dtype)
     off = lambda s, row: s.displacement(row[None], s.tau[row][None])[0]
     total = float(np.sum(sum_over(lambda s, row: off(s, row) ** 2, samples, rows)))
-    return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
+    return jnp.asarray((total / (len(rows) * samples.q.shape[1])) ** 0.5, samples.q.dtype)
 
 
 def multi_step_scale(samples: Samples, rows: Rows, dynamics: Dynamics, *, steps: int) -> Scale:
     """The paper's c_r: mean absolute error after 1 to R steps without torque [R, nq] [rad or m]."""
+    silent, ahead = lambda q, u: jnp.zeros_like(q[-1]), jnp.arange(steps)
 
-    def errors(samples: Samples, row: Array) -> Array:
-        q = samples.q[row + jnp.arange(-1, steps + 1)]
-
-        def step(state: State, recorded: Array) -> tuple[State, Array]:
-            state = dynamics.step(*state, jnp.zeros_like(recorded))
-            return state, jnp.abs(state[0] - recorded)
-
-        return jax.lax.scan(step, (q[1], (q[1] - q[0]) / dynamics.dt), q[2:])[1]
+    def errors(s: Samples, row: Array) -> Array:
+        past, u = s.q[row + jnp.arange(-1, 1)], s.u[row + ahead]
+        return jnp.abs(rollout(silent, dynamics, History(0), q=past, u=u) - s.q[row + 1 + ahead])
 
     return jnp.asarray(sum_over(errors, samples, rows) / len(rows), samples.q.dtype)
 
@@ -224,7 +170,7 @@ def shuffled(places: Numbers, count: int, seed: UInt32[Array, "2"]) -> Numbers:
 
     def permuted(x: Array) -> Array:
         left, right = x // b, x % b
-        for k in range(0, _ROUNDS, 2):
+        for k in range(0, 6, 2):  # six rounds
             left = (left + hashed(right, k) % a) % a
             right = (right + hashed(left, k + 1) % b) % b
         return left * b + right
@@ -255,19 +201,15 @@ class EnsembleTraining(eqx.Module):
 
     loss: Loss
     samples: Samples
-    train_rows: Int[Array, "*members n"]
-    """For all members, or for each its own (filled up by repeating where one has fewer)."""
+    train_rows: Int[Array, "*members n"]  # For all, or each its own (filled up by repeating).
     validation_rows: Int[Array, "*members v"]
-    validation_count: Counts | None
-    """How many of its own validation rows count for each member; None: one list for all."""
+    validation_count: Int[Array, "*members"]  # How many of these count.
     settings: FitSettings = eqx.field(static=True)  # Of these, those that ``_SETTINGS`` names.
-    batch_size: int = eqx.field(static=True)
-    """Samples of each member's step; all there are, when they are fewer than asked for."""
+    batch_size: int = eqx.field(static=True)  # Samples of each member's step, or all there are.
     learning_rate: float = eqx.field(static=True)  # At the start.
     noise: tuple[tuple[float, ...], tuple[float, ...]] = eqx.field(static=True)
     """Standard deviations of white noise on each joint's positions [rad or m] and each control."""
-    chunk: int = eqx.field(static=True)
-    """Steps that are run in one go; a training can stop between two chunks."""
+    chunk: int = eqx.field(static=True)  # Steps in one go; a training can stop after them.
 
     @property
     def steps(self) -> int:
@@ -276,30 +218,25 @@ class EnsembleTraining(eqx.Module):
 
     def begin(self, layers: Layers) -> TrainingState:
         """The state of members with these weights before the first step."""
-        members = len(layers[0].bias)
-        best_loss = jnp.full(members, jnp.inf)
-        if isinstance(layers[-1], Skip):  # with a base, they are worth something from the start
-            best_loss = _validation_losses(self, layers)
+        counts = jnp.zeros(len(layers[0].bias), jnp.int32)
+        sums = counts.astype(float)
+        base = isinstance(layers[-1], Skip)  # with it, they are worth something from the start
         return TrainingState(
             layers=layers,
             adam=jax.vmap(optax.scale_by_adam().init)(layers),
             best=jax.tree.map(jnp.copy, layers),
-            best_loss=jnp.asarray(best_loss, jnp.result_type(float)),
-            best_epoch=jnp.zeros(members, jnp.int32),
-            stopped=jnp.zeros(members, bool),
+            best_loss=_validation_losses(self, layers).astype(float) if base else sums + jnp.inf,
+            best_epoch=counts,
+            stopped=counts > 0,
             epoch=jnp.asarray(0, jnp.int32),
             step=jnp.asarray(0, jnp.int32),
-            loss_sum=jnp.zeros(members, jnp.result_type(float)),
-            fault_step=jnp.full(members, -1, jnp.int32),
+            loss_sum=sums,
+            fault_step=counts - 1,
         )
 
     def compiled(self, state: TrainingState) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The programs that train from states like ``state``, compiled at the same time.
-
-        Each call uses up the state that it is given. The first goes one chunk further in the epoch;
-        the second validates, keeps the better weights, goes to the next epoch, and also gives the
-        validation losses.
-        """
+        """The programs, which use up their states: one goes a chunk further in the epoch, one
+        validates, keeps the better weights, and goes to the next epoch; gives losses too."""
         lowered = _advance.lower(self, state), _close.lower(self, state)
         with ThreadPoolExecutor(len(lowered)) as threads:
             advance, close = threads.map(lambda program: program.compile(), lowered)
@@ -323,13 +260,13 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
 
         def noise(std: tuple[float, ...], seen: int, key: PRNGKeyArray) -> Array | None:
             shape, dtype = (len(rows), seen, len(std)), samples.q.dtype
-            drawn = jax.random.normal(key, shape, dtype) if any(std) else None
-            return None if drawn is None else jnp.asarray(std, dtype) * drawn
+            deviation = jnp.asarray(std, dtype)
+            return deviation * jax.random.normal(key, shape, dtype) if any(std) else None
 
         drawn = map(noise, training.noise, training.loss.seen, jax.random.split(key))
-        return jnp.mean(training.loss(layers, Batch(samples, rows, *drawn)))
+        return jnp.mean(training.loss(layers, samples, rows, tuple(drawn)))
 
-    def member(layers: Layers, adam: Any, rows: Array, key: PRNGKeyArray, rate: Array) -> Any:
+    def member(rate: Array, layers: Layers, adam: Any, rows: Array, key: PRNGKeyArray) -> Any:
         loss, gradient = jax.value_and_grad(mean_loss)(layers, rows, key)
         update, adam = optimiser.update(gradient, adam)
 
@@ -351,15 +288,12 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
         if settings.schedule == "cosine":
             share = (state.epoch * training.steps + i) / (training.steps * settings.epochs)
             rate = training.learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.minimum(share, 1.0)))
-        layers, adam, loss = jax.vmap(member, in_axes=(0, 0, 0, 0, None))(
-            state.layers, state.adam, rows, fold(keys, i), rate
-        )
-        fault = (state.fault_step < 0) & ~jnp.isfinite(loss)
-        return eqx.tree_at(
-            lambda s: (s.layers, s.adam, s.loss_sum, s.fault_step, s.step),
-            state,
-            (layers, adam, state.loss_sum + loss, jnp.where(fault, i, state.fault_step), i + 1),
-        ), None
+        train = jax.vmap(partial(member, rate))
+        layers, adam, loss = train(state.layers, state.adam, rows, fold(keys, i))
+        found = (state.fault_step < 0) & ~jnp.isfinite(loss)
+        sums, fault = state.loss_sum + loss, jnp.where(found, i, state.fault_step)
+        learnt = {"layers": layers, "adam": adam, "loss_sum": sums, "fault_step": fault}
+        return replace(state, **learnt, step=i + 1), None
 
     # A number of steps known to the compiler: a GPU then need not ask the host after each of them.
     return jax.lax.scan(step, state, None, length=training.chunk)[0]
@@ -388,23 +322,21 @@ def _close(training: EnsembleTraining, state: TrainingState) -> tuple[TrainingSt
 
 def _validation_losses(training: EnsembleTraining, layers: Layers) -> PerMember:
     """Means over all validation samples, batch by batch (the last is filled up and masked)."""
-    rows, counts = training.validation_rows, training.validation_count
+    rows, own = training.validation_rows, 0 if training.validation_rows.ndim == 2 else None
     size = min(4 * training.batch_size, rows.shape[-1])
     blocks = -(-rows.shape[-1] // size)
 
-    def one(layers: Layers, rows: Array, known: Array | int) -> Array:
+    def one(layers: Layers, rows: Array, known: Array) -> Array:
         def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
             some, mask = part
-            each = training.loss(layers, Batch(training.samples, some))
+            each = training.loss(layers, training.samples, some)
             return total + jnp.sum(jnp.where(mask, each, 0.0)), None
 
         used = (jnp.arange(blocks * size) < known).reshape(blocks, size)
         parts = jnp.resize(rows, (blocks, size)), used
         return jax.lax.scan(block, jnp.zeros(()), parts)[0] / known
 
-    if counts is None:
-        return jax.vmap(lambda layers: one(layers, rows, len(rows)))(layers)
-    return jax.vmap(one)(layers, rows, counts)
+    return jax.vmap(one, (0, own, own))(layers, rows, training.validation_count)
 
 
 def prepare_training(settings: FitSettings, data: Dataset, dynamics: Dynamics) -> EnsembleTraining:
@@ -415,22 +347,22 @@ def prepare_training(settings: FitSettings, data: Dataset, dynamics: Dynamics) -
     if precision == "auto":
         precision = "bfloat16" if device == "gpu" else "float32"
     model = TorqueModel(history, settings.activation, scaling, precision)
-    loss: Loss
     if samples.response is not None:
-        loss = PositionLoss(model, position_scale(samples, rows, balance=settings.balance))
+        loss = Loss(model, position_scale(samples, rows, balance=settings.balance), "position")
     elif settings.loss == "torque":
-        loss = TorqueLoss(model, scaling.torque_std)
+        loss = Loss(model, scaling.torque_std, "torque")
     else:
-        errors = multi_step_scale(samples, rows, dynamics, steps=settings.steps)
-        loss = MultiStepLoss(model, errors, dynamics)
-    train, held, counts = rows, data.parts[1], None
+        scale = multi_step_scale(samples, rows, dynamics, steps=settings.steps)
+        loss = Loss(model, scale, "multi-step", dynamics)
+    train, held = rows, data.parts[1]
+    counts = np.asarray(len(held), np.int32)
     if data.runs:  # rows of each member, shorter lists filled up by repeating
         parts, members = data.parts, range(settings.members)
         learnt = [np.concatenate([parts[p] for p in data.learnt(k)]) for k in members]
         own = [parts[data.left_out(k)] for k in members]
         fill = lambda some: np.stack([np.resize(x, max(map(len, some))) for x in some])
         train, held = fill(learnt), fill(own)
-        counts = jnp.asarray(np.array(list(map(len, own)), np.int32))
+        counts = np.array(list(map(len, own)), np.int32)
     count = train.shape[-1]
     size = settings.batch_size_for(count)
     weights = sum(a * b for a, b in settings.architecture.sizes(history.inputs(nq, nu), nq))
@@ -444,12 +376,159 @@ def prepare_training(settings: FitSettings, data: Dataset, dynamics: Dynamics) -
     return EnsembleTraining(
         loss,
         samples,
-        jnp.asarray(train),
-        jnp.asarray(held),
-        counts,
+        *map(jnp.asarray, (train, held, counts)),
         settings=FitSettings(**{name: getattr(settings, name) for name in _SETTINGS}),
         batch_size=min(size, count),
         learning_rate=settings.learning_rate or (2e-3 if size >= 8192 else 1e-3),
         noise=((settings.history_noise,) * nq, u_noise),
         chunk=steps // -(-steps // longest),
     )
+
+
+# --- The base torque model: linear in what a network sees, solved in closed form, chosen on
+# recordings that it has not seen.
+
+Weights = Float[np.ndarray, "inputs_and_one nq"]
+PerJoint = Float[np.ndarray, " nq"]
+Used = Bool[np.ndarray, " _"]
+Divisor = Float[np.ndarray, "*nq"] | float
+
+KINDS = ("linear", "parametric", "both")
+
+RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)  # Tried, relative to the loss's mean curvature.
+
+OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000  # Cost of the equations; samples used all the same.
+
+
+def uses(kind: str, history: History, nq: int, nu: int) -> Used:
+    """Which inputs a base model of this ``kind`` uses."""
+    past, terms = np.arange(history.rows), history.terms
+    used, samples = np.ones(history.inputs(nq, nu), bool), history.rows * (nq + nu)
+    if kind == "linear":
+        return np.arange(len(used)) < samples
+    parametric = kind == "parametric"  # one past sample is the velocity
+    q = np.repeat(past <= 1 if parametric else past >= 0, nq)
+    u = np.repeat(past == 0 if parametric else past >= 0, nu)
+    gains = {gain for servo in terms.servos for gain in servo.gains}
+    u.reshape(-1, nu)[:, list(gains)] = False
+    used[:samples] = np.concatenate([q, u])
+    of_servos = gains | {k for servo in terms.servos for k in (servo.goal, *servo.switches)}
+    joints, controls = terms.products or (0, 0)
+    kept = [parametric and control not in of_servos for control in range(controls)]
+    own = [*np.repeat(kept, joints), *np.outer(kept, kept)[np.triu_indices(controls)]]
+    first = samples + sum(map(len, terms.friction)) + 2 * len(terms.turning) ** 2
+    used[first : first + len(own)] = own
+    return used
+
+
+class LinearSamples(NamedTuple):
+    """The samples of some recordings, as a linear model wants them."""
+
+    x: Float[np.ndarray, "n inputs_and_one"]  # Standardised inputs and, last, ones.
+    y: Float[np.ndarray, "n nq"]  # Standardised torques.
+    hold: Float[np.ndarray, "n nq"]  # Standardised torques that would keep the velocity.
+    response: Float[np.ndarray, "n nq nq"]  # Of the next position (or torque) to them, scaled.
+
+    @classmethod
+    def of(cls, dataset: Dataset, rows: Rows, weight: PerJoint) -> "LinearSamples":
+        """Those of ``rows``, errors times ``weight``."""
+        samples, scaling, history = dataset.samples, dataset.scaling, dataset.history
+        at, nq = rows.astype(np.int64), samples.q.shape[1]
+        q, u = np.asarray(samples.q), np.asarray(samples.u)
+        scales = (scaling.input_mean, scaling.input_std, scaling.torque_mean, scaling.torque_std)
+        mean, std, middle, size = (np.asarray(a, np.float64) for a in scales)
+        x = (history.features(*(a.astype(np.float64) for a in history.at(q, u, at))) - mean) / std
+        hold = tau = np.asarray(samples.tau, np.float64)[at]
+        moves = np.broadcast_to(np.eye(nq), (len(at), nq, nq))
+        if samples.response is not None:  # else torques are judged by themselves
+            i, j = np.tril_indices(nq)
+            moves = np.empty(moves.shape)
+            moves[:, i, j] = moves[:, j, i] = np.asarray(samples.response)[at]
+            before, now, after = (q[at + k].astype(np.float64) for k in (-1, 0, 1))
+            change = ((after - now) - (now - before))[:, :, None]
+            hold = tau - np.linalg.solve(moves, change)[:, :, 0]
+        whole = np.concatenate([x, np.ones((len(at), 1))], axis=1)
+        response = weight[:, None] * moves * size
+        return cls(whole, (tau - middle) / size, (hold - middle) / size, response)
+
+
+class BaseProblem:
+    """Linear models of the torque from the parts of a dataset, of one of three kinds.
+
+    ``linear``: the history alone. ``parametric``: gain, spring (of a stiffness that may be
+    commanded), viscous and Coulomb friction, offset and the gravity that a rigid-body model with
+    slightly wrong masses lacks; present samples, one velocity and the ``Terms``. ``both``: all of
+    it but products of controls, with which a long history is too free. Controls that make up a
+    servo count as such: their products are its own, and a gain adds nothing by itself. Minimised is
+    the error of the next position or of the torque, as the loss of the fit is. What the data do not
+    say is left at the torque that keeps the velocity, not at none: the ridge draws the weights
+    towards the model of that torque.
+    """
+
+    def __init__(self, dataset: Dataset, kind: str, *, scale: Divisor = 1.0) -> None:
+        """Over the rows of each part, thinned out where there are very many. ``scale``: what errors
+        are divided by, joint by joint, before they are squared [rad or m]."""
+        nq, parts = dataset.channels.nq, dataset.parts
+        used = uses(kind, dataset.history, nq, dataset.channels.nu)
+        cost = float(used.sum() + 1) ** 2 * nq * (nq + 1)
+        every = max(1, -(-sum(map(len, parts)) // max(FEWEST_SAMPLES, int(OPERATIONS / cost))))
+        weight = np.broadcast_to(1.0 / np.asarray(scale, np.float64), (nq,))
+        self.groups = [LinearSamples.of(dataset, rows[::every], weight) for rows in parts]
+        self._used, self._nq = np.append(used, True), nq
+        # The model, of the same inputs, of the torque that keeps the velocity.
+        known = [(group.x[:, self._used], group.hold) for group in self.groups]
+        gram, cross = sum(x.T @ x for x, _ in known), sum(x.T @ hold for x, hold in known)
+        gram[np.diag_indices_from(gram)] += 1e-6 * np.diag(gram).mean()
+        self._origin = np.zeros((len(self._used), nq))
+        self._origin[self._used] = np.linalg.solve(gram, cross)
+        self._sums = [self._equations(group) for group in self.groups]
+
+    def _equations(self, group: LinearSamples) -> tuple[np.ndarray, np.ndarray]:
+        """Matrix and right-hand side of the normal equations for the weights of used inputs, joint
+        after joint; the weights are counted from the origin."""
+        x, nq = group.x[:, self._used], self._nq
+        weight = np.einsum("nij,nik->njk", group.response, group.response)
+        pull = np.einsum("njk,nk->nj", weight, group.y - group.x @ self._origin)
+        gram = np.empty((nq, x.shape[1], nq, x.shape[1]))
+        for j in range(nq):
+            for k in range(j + 1):
+                gram[j, :, k] = (x * weight[:, j, k, None]).T @ x
+                gram[k, :, j] = gram[j, :, k].T
+        return gram.reshape(nq * x.shape[1], -1), (pull.T @ x).reshape(-1)
+
+    def solve(self, ridge: float, groups: Sequence[int]) -> Weights:
+        """Weights of the standardised inputs and, last, offsets, fitted to some of the groups."""
+        gram, cross = (np.sum([self._sums[g][part] for g in groups], axis=0) for part in (0, 1))
+        punished = np.tile(np.append(np.ones(self._used.sum() - 1), 0.0), self._nq)  # not offsets
+        scale = float(np.diag(gram).mean())
+        gram[np.diag_indices_from(gram)] += ridge * scale * punished + 1e-12 * scale
+        weights = self._origin.copy()
+        weights[self._used] += np.linalg.solve(gram, cross).reshape(self._nq, -1).T
+        return weights
+
+    def errors(self, weights: Weights, group: int) -> PerJoint:
+        """Mean square error of each joint over a group, of the next position or torque, scaled."""
+        one = self.groups[group]
+        off = np.einsum("nij,nj->ni", one.response, one.x @ weights - one.y)
+        return np.asarray((off**2).mean(axis=0))
+
+
+def base_layer(dataset: Dataset, settings: FitSettings, scale: Divisor) -> tuple[Layer, float]:
+    """The base torque models of all members as a layer, each fitted to what its member learns from;
+    and the ridge, that of the lowest error on what they do not, each joint relative to its best.
+    With hidden layers, these see inputs within the range of the data."""
+    problem, members = BaseProblem(dataset, settings.base, scale=scale), range(settings.members)
+    splits = {dataset.left_out(k): dataset.learnt(k) for k in members}
+    solved = [{out: problem.solve(r, learnt) for out, learnt in splits.items()} for r in RIDGES]
+    errors = np.array([sum(problem.errors(w, k) for k, w in some.items()) for some in solved])
+    relative = errors / np.maximum(errors.min(axis=0), np.finfo(float).tiny)
+    best = int(np.argmin(relative.mean(axis=1)))
+    weights = np.stack([solved[best][dataset.left_out(k)] for k in members])
+    straight = jnp.asarray(weights[:, :-1], jnp.float32), jnp.asarray(weights[:, -1], jnp.float32)
+    if not settings.hidden:
+        return Layer(*straight), RIDGES[best]
+    inputs = [group.x[:, :-1] for group in problem.groups]
+    low = np.min([x.min(axis=0) for x in inputs], axis=0)
+    high = np.max([x.max(axis=0) for x in inputs], axis=0)
+    ends = (jnp.tile(jnp.asarray(end, jnp.float32), (len(members), 1)) for end in (low, high))
+    return Skip(*straight, *ends), RIDGES[best]

@@ -236,7 +236,8 @@ class Evaluate:
 
     def _more(self, ensemble: "Ensemble", robot: Robot, bars: Bars) -> "dict[str, Ensemble]":
         """The networks of --true-torque and --uan, trained or as they were kept."""
-        from genan.actuator.fit import has_true_torque, true_torque_baseline
+        from genan.actuator.fit import true_torque_baseline
+        from genan.data import summary
         from genan.evaluation.actuators import training_data, training_paths
         from genan.rl.uan import UanSettings, fit_uan, kept_uan
 
@@ -249,7 +250,7 @@ class Evaluate:
         if self.true_torque:
             none = f"{paths[0]} holds no true torques, which --true-torque learns from; record on a"
             none += " virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
-            refuse((not has_true_torque(paths[0]), none))
+            refuse(("tau" not in summary(paths[0]).truth, none))
             out = folder / "true-torque"
             found["true torques"] = true_torque_baseline(ensemble, paths[0], robot, bars, out=out)
         if self.uan:

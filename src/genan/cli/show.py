@@ -105,7 +105,7 @@ class Fault:
     file: tyro.conf.Positional[Path]  # The file that a simulation left when it ran away.
 
     def run(self) -> None:
-        from genan.simulation.divergence import read_divergence
+        from genan.simulation.simulator import read_divergence
 
         found, about = read_divergence(self.file)
         arrays = {name: array[0] for name, array in found.items()}  # a batch of one

@@ -2,26 +2,24 @@
 a model that they would simulate wrongly is refused by name."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jaxtyping import Array, Float
+from mujoco import mjtWrap
 
 from genan.errors import RobotError, listing
 from genan.robot import Robot
 
-if TYPE_CHECKING:
-    import mujoco
-
 Joints = Float[Array, " nq"]  # One number for each joint, in the robot's order.
 Matrix = Float[Array, "nq nq"]
 
-#: Joints that the chain engine unrolls. XLA's CPU compiler splits a loop of much more arithmetic
-#: into functions that call each other over and over: a step of nine joints on axes that are not
-#: aligned took 85 s for 1000 states.
 CHAIN_JOINTS = 7
+"""Joints that the chain engine unrolls. XLA's CPU compiler splits a loop of much more arithmetic
+into functions that call each other over and over: a step of nine joints on axes that are not
+aligned took 85 s for 1000 states."""
 
 
 class Dynamics(eqx.Module):
@@ -31,8 +29,7 @@ class Dynamics(eqx.Module):
     or N. Results have the precision of the arguments. A ``Dynamics`` holds constants only and is
     hashable, so that ``jax.jit`` takes its methods as they are.
 
-    The engine is MuJoCo's Euler step, in which joint damping is integrated implicitly: the
-    acceleration over a step is
+    A step is MuJoCo's Euler step, in which joint damping is integrated implicitly:
 
         (qd' - qd) / dt = A(q)^-1 (tau + passive(q, qd) - bias(q, qd)),   A = M + dt diag(damping).
 
@@ -42,8 +39,7 @@ class Dynamics(eqx.Module):
 
     nq: eqx.AbstractVar[int]  # Number of joints.
     dt: eqx.AbstractVar[float]  # Time step [s].
-    damping: eqx.AbstractVar[tuple[float, ...]]
-    """Damping of each joint that the engine integrates implicitly [N m s/rad or N s/m]."""
+    damping: eqx.AbstractVar[tuple[float, ...]]  # Integrated implicitly [N m s/rad or N s/m].
 
     @abstractmethod
     def mass_matrix(self, q: Joints) -> Matrix:
@@ -97,17 +93,14 @@ def check_model(robot: Robot) -> list[str]:
     return mjx_alone
 
 
-def uncovered(model: "mujoco.MjModel") -> tuple[list[str], list[str]]:
+def uncovered(model: mujoco.MjModel) -> tuple[list[str], list[str]]:
     """Features of ``model`` that neither engine reproduces, and those that MJX alone does."""
-    import mujoco
-
     fluid = model.opt.density > 0.0 or model.opt.viscosity > 0.0
     passive = model.tendon_stiffness, model.tendon_damping, model.tendon_armature
     tendons = any(map(np.any, passive))
     polynomial = np.any(model.tendon_dampingpoly) or np.any(model.tendon_stiffnesspoly)
     neither = {
-        # The matrix that MuJoCo inverts then depends on the velocity, and MJX leaves the term out
-        # altogether.
+        # MuJoCo's matrix then depends on the velocity, and MJX leaves the term out altogether.
         "polynomial joint damping": np.any(model.dof_dampingpoly),
         "polynomial joint stiffness": np.any(model.jnt_stiffnesspoly),
         "polynomial tendon damping or stiffness": polynomial,
@@ -126,14 +119,11 @@ def uncovered(model: "mujoco.MjModel") -> tuple[list[str], list[str]]:
         "mocap bodies": model.nmocap > 0,
         f"more than {CHAIN_JOINTS} joints": model.njnt > CHAIN_JOINTS,
     }
-    first, second = ([n for n, has in table.items() if has] for table in (neither, mjx_alone))
-    return first, second
+    return [n for n, has in neither.items() if has], [n for n, has in mjx_alone.items() if has]
 
 
-def _wraps_inside(model: "mujoco.MjModel") -> bool:
+def _wraps_inside(model: mujoco.MjModel) -> bool:
     """Whether a tendon's side site lies inside the round geom that it wraps."""
-    from mujoco import mjtWrap
-
     wraps = np.isin(model.wrap_type, (mjtWrap.mjWRAP_SPHERE, mjtWrap.mjWRAP_CYLINDER))
     geom, side = model.wrap_objid[wraps], np.round(model.wrap_prm[wraps]).astype(int)
     geom, side = geom[side >= 0], side[side >= 0]

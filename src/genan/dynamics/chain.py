@@ -1,14 +1,12 @@
 """``ChainDynamics``: the dynamics specialised to one model, its constants folded in.
 
-Newton-Euler and composite rigid bodies on a tree of one-joint links, unrolled over scalars. Every
-joint gets a link whose frame has its origin on the joint and its z axis along it. A body with
-several joints becomes several links, all but the last without mass; a body without joints is part
-of the link that carries it. The x axis is perpendicular to the axis of the next joint too, as
-Denavit and Hartenberg have it: the constant rotation from a hinge to the next is then about x
-alone, which halves the arithmetic of an arm whose axes are not aligned.
-
-Every quantity of a link is written in the link's own frame: the axis is then (0, 0, 1), and the
-inertia is constant. Methods as in Featherstone, Rigid Body Dynamics Algorithms (2008), 5.3 and 6.2.
+Newton-Euler and composite rigid bodies on a tree of one-joint links, unrolled over scalars, as in
+Featherstone, Rigid Body Dynamics Algorithms (2008), 5.3 and 6.2. Every joint gets a link whose
+frame has its origin on the joint and its z axis along it; every quantity of a link is written in
+its own frame. A body with several joints becomes several links, all but the last without mass; a
+body without joints is part of the link that carries it. The x axis is perpendicular to the axis of
+the next joint too, as Denavit and Hartenberg have it: the constant rotation from a hinge to the
+next is then about x alone, which halves the arithmetic of an arm whose axes are not aligned.
 
 A scalar is either a Python float, known when the function is traced, or a traced array of shape [].
 Sums with 0 and products with 0, 1 and -1 are resolved at trace time, so that a robot whose axes are
@@ -16,22 +14,22 @@ aligned pays for no general rotation, and ``vmap`` over scalars leaves one eleme
 fuses.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, final
+from functools import reduce
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.dynamics.base import Dynamics, Joints, Matrix, check_model, check_shapes
 from genan.errors import RobotError, listing
 from genan.robot import Robot
-
-if TYPE_CHECKING:
-    import mujoco
 
 _ROUNDING = 1e-14  # Entries this small compared with the largest of their array are folded to 0.
 
@@ -45,9 +43,7 @@ Symmetric = tuple[Scalar, ...]  # A symmetric 3 x 3 matrix as (xx, yy, zz, xy, x
 ZERO: Vector = (0.0, 0.0, 0.0)
 ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # Of a symmetric matrix, as above.
 ScalarFunction = Callable[..., Scalars]  # Takes one list of scalars per argument.
-#: Takes the arguments and then the cotangents of the results; returns those of each argument.
-Pullback = Callable[..., Sequence[Scalars]]
-State = Float[Array, " nq"]
+Pullback = Callable[..., Sequence[Scalars]]  # Arguments and cotangents of results to their own.
 AnyArray = Float[Array, "..."]
 Index = Int[np.ndarray, "..."]  # For each entry of an array, which scalar it is.
 
@@ -57,15 +53,11 @@ Index = Int[np.ndarray, "..."]  # For each entry of an array, which scalar it is
 
 def add(*terms: Scalar) -> Scalar:
     """Sum of ``terms``; the constants among them are added at trace time."""
-    constant = 0.0
-    total: Scalar | None = None
-    for term in terms:
-        if isinstance(term, float):
-            constant += term
-        else:
-            total = term if total is None else total + term
-    if total is None:
-        return constant
+    constant = sum(term for term in terms if isinstance(term, float))
+    traced = [term for term in terms if not isinstance(term, float)]
+    if not traced:
+        return float(constant)
+    total = reduce(operator.add, traced)
     return total if constant == 0.0 else total + constant
 
 
@@ -88,34 +80,16 @@ def mul(a: Scalar, b: Scalar) -> Scalar:
     return a * b
 
 
-def dot(a: Scalars, b: Scalars) -> Scalar:
-    """The inner product of ``a`` and ``b``."""
-    return add(*map(mul, a, b))
-
-
-def plus(*vectors: Vector) -> Vector:
-    """Sum of vectors."""
-    return tuple(map(add, *vectors))
-
-
-def scale(a: Scalar, v: Vector) -> Vector:
-    """The vector a v."""
-    return tuple(mul(a, x) for x in v)
+dot: Callable[[Scalars, Scalars], Scalar] = lambda a, b: add(*map(mul, a, b))
+plus: Callable[..., Vector] = lambda *vectors: tuple(map(add, *vectors))  # Their sum.
+scale: Callable[[Scalar, Vector], Vector] = lambda a, v: tuple(mul(a, x) for x in v)
+rotate: Callable[[Rotation, Vector], Vector] = lambda r, v: tuple(dot(row, v) for row in r)
+unrotate: Callable[[Rotation, Vector], Vector] = lambda r, v: rotate(tuple(zip(*r, strict=True)), v)
 
 
 def cross(a: Vector, b: Vector) -> Vector:
     """The cross product a x b."""
     return tuple(sub(mul(a[i], b[j]), mul(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1)))
-
-
-def rotate(rotation: Rotation, v: Vector) -> Vector:
-    """The constant matrix ``rotation`` times ``v``."""
-    return tuple(dot(row, v) for row in rotation)
-
-
-def unrotate(rotation: Rotation, v: Vector) -> Vector:
-    """The transpose of ``rotation`` times ``v``."""
-    return tuple(dot(column, v) for column in zip(*rotation, strict=True))
 
 
 def multiply(inertia: Symmetric, v: Vector) -> Vector:
@@ -124,21 +98,12 @@ def multiply(inertia: Symmetric, v: Vector) -> Vector:
     return dot((xx, xy, xz), v), dot((xy, yy, yz), v), dot((xz, yz, zz), v)
 
 
-def rotate_symmetric(rotation: Rotation, inertia: Symmetric) -> Symmetric:
-    """R I R^T for the constant matrix R = ``rotation``."""
-    columns = [multiply(inertia, row) for row in rotation]  # of I R^T
-    return tuple(dot(rotation[i], columns[j]) for i, j in ENTRIES)
-
-
 def solve(matrix: Sequence[Scalars], right: Scalars, *, kept: bool = False) -> list[Scalar]:
-    """Solve A x = b for a symmetric positive definite A, given by the rows of its lower triangle.
-
-    A = L^T D L, eliminated from the last coordinate to the first: with parents numbered before
-    their children no entry that the tree makes zero fills in.
-
-    With ``kept`` the solution ends in divisions, which XLA keeps for all their uses; products it
-    would fuse with what follows, beyond the size of a loop that its compiler can handle.
-    """
+    """Solve A x = b for a symmetric positive definite A, given by the rows of its lower triangle:
+    A = L^T D L, eliminated from the last coordinate to the first, so that with parents numbered
+    before their children no entry that the tree makes zero fills in. With ``kept`` the solution
+    ends in divisions, which XLA keeps for all their uses; products it would fuse with what follows,
+    beyond the size of a loop that its compiler can handle."""
     a = [list(row) for row in matrix]
     x = list(right)
     inverse_pivot: list[Scalar] = [0.0] * len(x)
@@ -160,59 +125,47 @@ def solve(matrix: Sequence[Scalars], right: Scalars, *, kept: bool = False) -> l
 
 def lift(
     function: ScalarFunction,
+    dof: Sequence[int],
     *,
-    order: Index,
     result: Index | None = None,
     pullback: Pullback | None = None,
 ) -> Callable[..., AnyArray]:
     """Make ``function`` take and return arrays; those of another shape than [nq] are refused.
 
-    The derivative is in reverse mode only. It keeps nothing but the arguments and computes the rest
-    again: left to itself JAX keeps every intermediate scalar, which takes hundreds of times the
-    memory of the state, and more time.
-
-    ``order`` says for each entry of an argument which scalar it is, ``result`` the same of the
-    result (left out: ``order``); ``pullback`` is the derivative (left out: JAX's).
+    ``dof`` says for each entry of an argument which scalar it is, ``result`` the same of the result
+    (left out: ``dof``). The derivative, ``pullback`` or JAX's, is in reverse mode only. It keeps
+    nothing but the arguments and computes the rest again: left to itself JAX keeps every scalar,
+    which takes hundreds of times the memory of the state, and more time.
     """
+    order, inverse_order = np.asarray(dof), np.argsort(dof)
     index = order if result is None else result
-    inverse_order = np.argsort(order)
+    split = lambda values: [values[i] for i in inverse_order]
 
-    def split(values: State) -> list[Scalar]:
-        return [values[i] for i in inverse_order]
-
-    def evaluate(*arguments: State) -> AnyArray:
+    def evaluate(*arguments: Joints) -> AnyArray:
         check_shapes(len(order), *arguments)
         return assemble(function(*map(split, arguments)), index, jnp.result_type(*arguments))
 
     def differentiate(*scalars: Scalars) -> Sequence[Scalars]:
         *arguments, cotangents = scalars
+        traced = lambda value: jnp.asarray(value, jnp.result_type(*cotangents))
+        pull = jax.vjp(lambda *values: [*map(traced, function(*values))], *arguments)[1]
+        return pull(list(cotangents))
 
-        def traced(*values: Scalars) -> list[Float[Array, ""]]:
-            return [jnp.asarray(value, jnp.result_type(*cotangents)) for value in function(*values)]
-
-        return jax.vjp(traced, *arguments)[1](list(cotangents))
-
-    def forward(*arguments: State) -> tuple[AnyArray, tuple[State, ...]]:
-        return evaluate(*arguments), arguments
-
-    def backward(arguments: tuple[State, ...], cotangent: AnyArray) -> tuple[State, ...]:
+    def backward(arguments: tuple[Joints, ...], cotangent: AnyArray) -> tuple[Joints, ...]:
         entries = range(index.max() + 1)
         cotangents = [jnp.sum(jnp.where(index == i, cotangent, 0.0)) for i in entries]
         pulled = (pullback or differentiate)(*map(split, arguments), cotangents)
         return tuple(assemble(c, order, a.dtype) for c, a in zip(pulled, arguments, strict=True))
 
     lifted = jax.custom_vjp(evaluate)
-    lifted.defvjp(forward, backward)
+    lifted.defvjp(lambda *arguments: (evaluate(*arguments), arguments), backward)
     return lifted
 
 
 def assemble(values: Scalars, index: Index, dtype: np.dtype) -> AnyArray:
-    """The array of ``dtype`` whose entries are ``values[index]``.
-
-    A chain of selections and not a concatenation: XLA fuses both with all that leads to the values,
-    but computes what the parts of a concatenation share again for each use. On a CPU that cost 2 s
-    instead of 0.1 ms for the bias of 1000 states of a six-joint arm.
-    """
+    """The array of ``dtype`` whose entries are ``values[index]``: by selections, because XLA would
+    compute what the parts of a concatenation share again for each use. On a CPU that cost 2 s
+    instead of 0.1 ms for the bias of 1000 states of a six-joint arm."""
     array = jnp.zeros(index.shape, dtype)
     for i, value in enumerate(values):
         array = jnp.where(index == i, value, array)
@@ -228,17 +181,13 @@ class Link:
 
     parent: int  # Index of the link that carries this one, -1 for the world.
     hinge: bool  # True for a hinge, False for a slide.
-    rotation: Rotation
-    """Axes of this link at its reference position, in the frame of its parent, but for ``turn``."""
-    turn: tuple[float, ...]
-    """Cosine and sine of a constant angle that a hinge adds to its displacement."""
-    offset: tuple[float, ...]
-    """Origin of this link at its reference position, in the frame of its parent [m]."""
+    rotation: Rotation  # Axes at the reference position, in the parent's frame, but for ``turn``.
+    turn: tuple[float, ...]  # Cosine and sine of a constant angle that a hinge adds.
+    offset: tuple[float, ...]  # Origin at the reference position, in the parent's frame [m].
     reference: float  # Joint position at which the model was drawn [rad or m].
     mass: float  # [kg]
     moment: tuple[float, ...]  # Mass times centre of mass, in the link's frame [kg m].
-    inertia: tuple[float, ...]
-    """Inertia about the link's origin: xx, yy, zz, xy, xz, yz [kg m^2]."""
+    inertia: tuple[float, ...]  # About the link's origin: xx, yy, zz, xy, xz, yz [kg m^2].
     armature: float  # Inertia added by the drive's rotor [kg m^2 or kg].
     damping: float  # [N m s/rad or N s/m]
     stiffness: float  # [N m/rad or N/m]
@@ -257,7 +206,7 @@ class _Frame:
         return _Frame(self.link, self.rotation @ rotation, self.position + self.rotation @ position)
 
 
-def read_links(model: "mujoco.MjModel") -> tuple[Link, ...]:
+def read_links(model: mujoco.MjModel) -> tuple[Link, ...]:
     """The links of ``model``, one per joint, in the order of its coordinates: parents first."""
     frames, joints = [_Frame(-1, np.eye(3), np.zeros(3))], list[_Frame]()
     # Mass, moment and inertia gathered over the bodies of each link, about its origin.
@@ -278,50 +227,41 @@ def read_links(model: "mujoco.MjModel") -> tuple[Link, ...]:
             moment[frame.link] += m * com
             inertia[frame.link] += own + m * (com @ com * np.eye(3) - np.outer(com, com))
         frames.append(frame)
-    # Every link is turned about its z axis until its x axis is perpendicular to the axis of the
-    # first joint it carries.
+    # Links are turned about z until x is perpendicular to the axis of the first joint they carry.
     for link, frame in enumerate(joints):
         carried = [child for child, other in enumerate(joints) if other.link == link]
         axis = joints[carried[0]].rotation[:, 2] if carried else np.zeros(3)
         sine = float(np.hypot(axis[0], axis[1]))
         if sine > _ROUNDING:
-            turn = _about_z(-axis[1] / sine, axis[0] / sine)
+            turn = about_z(-axis[1] / sine, axis[0] / sine)
             joints[link] = _Frame(frame.link, frame.rotation @ turn, frame.position)
             for child in carried:
                 other = joints[child]
                 joints[child] = _Frame(link, turn.T @ other.rotation, turn.T @ other.position)
             moment[link], inertia[link] = turn.T @ moment[link], turn.T @ inertia[link] @ turn
-    bodies = zip(joints, mass.tolist(), moment, inertia, strict=True)
-    return tuple(_link(model, joint, *body) for joint, body in enumerate(bodies))
+    hinges = (model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE).tolist()
+    known = model.qpos0, model.dof_armature, model.dof_damping, model.jnt_stiffness
+    numbers = np.stack([*known, model.qpos_spring], axis=1).tolist()
+    links = []
+    for k, frame in enumerate(joints):
+        # A hinge turns about z, so it takes over its frame's constant turn about z.
+        x, y = frame.rotation[0, 0], -frame.rotation[0, 1]
+        length = float(np.hypot(x, y))
+        about = np.array([x, y]) / length if hinges[k] and length > _ROUNDING else np.eye(2)[0]
+        turned = _constants(about, scale=1.0)
+        rows = frame.rotation @ about_z(*turned).T
+        six = _constants(inertia[k][tuple(zip(*ENTRIES, strict=True))])
+        reference, *drive = numbers[k]  # armature, damping, stiffness, spring_reference
+        rotation = tuple(_constants(row, scale=1.0) for row in rows)
+        where = rotation, turned, _constants(frame.position), reference
+        heavy = float(mass[k]), _constants(moment[k]), six
+        links.append(Link(frame.link, hinges[k], *where, *heavy, *drive))
+    return tuple(links)
 
 
-def _about_z(cos: float, sin: float) -> Matrix3:
+def about_z(cos: float, sin: float) -> Matrix3:
+    """The rotation about z by the angle of this cosine and sine."""
     return np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
-
-
-def _link(
-    model: "mujoco.MjModel", joint: int, frame: _Frame, mass: float, h: Vector3, inertia: Matrix3
-) -> Link:
-    import mujoco
-
-    hinge = bool(model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE)
-    # A hinge turns about z, so it can take over the constant turn about z that its frame has next
-    # to the one about x.
-    x, y = frame.rotation[0, 0], -frame.rotation[0, 1]
-    length = float(np.hypot(x, y))
-    cos, sin = 1.0, 0.0
-    if hinge and length > _ROUNDING:
-        cos, sin = _constants(np.array([x, y]) / length, scale=1.0)
-    rotation = frame.rotation @ _about_z(cos, -sin)
-    return Link(
-        frame.link, hinge, tuple(_constants(row, scale=1.0) for row in rotation), (cos, sin),
-        offset=_constants(frame.position), reference=float(model.qpos0[joint]),
-        mass=mass, moment=_constants(h),
-        inertia=_constants(inertia[tuple(zip(*ENTRIES, strict=True))]),
-        armature=float(model.dof_armature[joint]), damping=float(model.dof_damping[joint]),
-        stiffness=float(model.jnt_stiffness[joint]),
-        spring_reference=float(model.qpos_spring[joint]),
-    )  # fmt: skip
 
 
 def _constants(values: Float[np.ndarray, " n"], *, scale: float | None = None) -> tuple[float, ...]:
@@ -344,8 +284,6 @@ def _axes(axis: Vector3) -> Matrix3:
 
 
 def _matrix(quaternion: Float[np.ndarray, " 4"]) -> Matrix3:
-    import mujoco
-
     matrix = np.zeros(9)
     mujoco.mju_quat2Mat(matrix, quaternion)
     return matrix.reshape(3, 3)
@@ -375,15 +313,16 @@ class Pose(NamedTuple):
 
     def inertia_to_parent(self, inertia: Symmetric) -> Symmetric:
         """Components of ``inertia`` along the parent's axes, about the same point."""
-        if not self.link.hinge:
-            return rotate_symmetric(self.link.rotation, inertia)
-        xx, yy, zz, xy, xz, yz = inertia
-        # Turned about z: with k = sin (xx - yy) + 2 cos xy the upper block costs four products.
-        k = add(mul(self.sin, sub(xx, yy)), mul(2.0, mul(self.cos, xy)))
-        block = sub(xx, mul(self.sin, k)), add(yy, mul(self.sin, k)), zz, sub(mul(self.cos, k), xy)
-        xz_turned = sub(mul(self.cos, xz), mul(self.sin, yz))
-        yz_turned = add(mul(self.sin, xz), mul(self.cos, yz))
-        return rotate_symmetric(self.link.rotation, (*block, xz_turned, yz_turned))
+        rotation, cos, sin = self.link.rotation, self.cos, self.sin
+        if self.link.hinge:
+            xx, yy, zz, xy, xz, yz = inertia
+            # Turned about z: with k = sin (xx - yy) + 2 cos xy the upper block costs four products.
+            k = add(mul(sin, sub(xx, yy)), mul(2.0, mul(cos, xy)))
+            block = sub(xx, mul(sin, k)), add(yy, mul(sin, k)), zz, sub(mul(cos, k), xy)
+            last = sub(mul(cos, xz), mul(sin, yz)), add(mul(sin, xz), mul(cos, yz))
+            inertia = (*block, *last)
+        columns = [multiply(inertia, row) for row in rotation]  # of I R^T
+        return tuple(dot(rotation[i], columns[j]) for i, j in ENTRIES)
 
     def force_to_parent(self, force: Vector, torque: Vector) -> tuple[Vector, Vector]:
         """Force and torque at the link's origin, seen at its parent's origin."""
@@ -411,12 +350,8 @@ def newton_euler(
     poses: Sequence[Pose], qd: Scalars, qdd: Scalars, *, gravity: Sequence[float]
 ) -> list[Scalar]:
     """Joint forces [N m or N] that accelerate the links by ``qdd`` at velocities ``qd`` under
-    ``gravity`` [m/s^2].
-
-    With ``qdd`` zero this is the bias: Coriolis, centrifugal and gravity forces.
-    """
-    # Angular velocity and acceleration, and acceleration of the origin: the world, in the last
-    # place, accelerates upwards instead of gravity.
+    ``gravity`` [m/s^2]; with ``qdd`` zero, Coriolis, centrifugal and gravity forces: the bias."""
+    # Spin, its change, acceleration of the origin: the world's is upwards instead of gravity.
     motions: list[tuple[Vector, Vector, Vector]] = []
     world = ZERO, ZERO, tuple(-component for component in gravity)
     force: list[Vector] = []
@@ -444,18 +379,24 @@ def newton_euler(
 
 
 def composite_inertia(poses: Sequence[Pose]) -> list[list[Scalar]]:
-    """Rows of the lower triangle of the mass matrix [kg m^2, kg m or kg], armature included.
-
-    An entry is the constant 0 where its two links are on different branches.
-    """
+    """Rows of the lower triangle of the mass matrix [kg m^2, kg m or kg], armature included; the
+    constant 0 where two links are on different branches."""
     mass = [pose.link.mass for pose in poses]
     moment: list[Vector] = [pose.link.moment for pose in poses]
     inertia: list[Symmetric] = [pose.link.inertia for pose in poses]
     for index, pose in reversed(list(enumerate(poses))):
         if (parent := pose.link.parent) >= 0:
-            h, about_parent = _shift(pose, mass[index], moment[index], inertia[index])
+            p, h = pose.offset, pose.to_parent(moment[index])
+            shifted = plus(h, scale(mass[index], p))
+            # Parallel axes: I + (p.h + p.h') 1 - p h'^T - h p^T, h' = h + m p the shifted moment.
+            trace = add(dot(p, h), dot(p, shifted))
+            turned = zip(pose.inertia_to_parent(inertia[index]), ENTRIES, strict=True)
+            about_parent = tuple(
+                sub(add(x, trace) if i == j else x, add(mul(p[i], shifted[j]), mul(h[i], p[j])))
+                for x, (i, j) in turned
+            )
             mass[parent] += mass[index]
-            moment[parent] = plus(moment[parent], h)
+            moment[parent] = plus(moment[parent], shifted)
             inertia[parent] = plus(inertia[parent], about_parent)
     matrix: list[list[Scalar]] = [[0.0] * (index + 1) for index in range(len(poses))]
     for index, pose in enumerate(poses):
@@ -472,30 +413,14 @@ def composite_inertia(poses: Sequence[Pose]) -> list[list[Scalar]]:
     return matrix
 
 
-def _shift(pose: Pose, mass: float, moment: Vector, inertia: Symmetric) -> tuple[Vector, Symmetric]:
-    """Moment and inertia of a composite body about its parent's origin, along its parent's axes."""
-    p, h = pose.offset, pose.to_parent(moment)
-    shifted = plus(h, scale(mass, p))
-    # Parallel axes: I + (p.h + p.h') 1 - p h'^T - h p^T, with h' = h + m p the shifted moment.
-    trace = add(dot(p, h), dot(p, shifted))
-    turned = pose.inertia_to_parent(inertia)
-    return shifted, tuple(
-        sub(add(entry, trace) if i == j else entry, add(mul(p[i], shifted[j]), mul(h[i], p[j])))
-        for entry, (i, j) in zip(turned, ENTRIES, strict=True)
-    )
-
-
 # --- The engine.
 
 
 @final
 class ChainDynamics(Dynamics):
-    """Newton-Euler and composite rigid bodies, unrolled over the joints of one model.
-
-    Covers trees of up to seven hinges and slides on a fixed base with joint springs, dampers and
-    armature. Derivatives are in reverse mode (``jax.grad``, ``jax.jacrev``); ``jax.jvp`` and
-    ``jax.jacfwd`` raise.
-    """
+    """Newton-Euler and composite rigid bodies, unrolled over the joints of one model: trees of up
+    to seven hinges and slides on a fixed base with joint springs, dampers and armature. Derivatives
+    are in reverse mode (``jax.grad``, ``jax.jacrev``); ``jax.jvp`` and ``jax.jacfwd`` raise."""
 
     nq: int = eqx.field(static=True)
     dt: float = eqx.field(static=True)
@@ -516,32 +441,37 @@ class ChainDynamics(Dynamics):
     def mass_matrix(self, q: Joints) -> Matrix:
         i, j = np.meshgrid(self.dof, self.dof, indexing="ij")
         row, column = np.maximum(i, j), np.minimum(i, j)
-        return lift(self._mass_entries, order=self._order, result=row * (row + 1) // 2 + column)(q)
+        entries = lambda q: [x for rows in composite_inertia(place(self.links, q)) for x in rows]
+        return lift(entries, self.dof, result=row * (row + 1) // 2 + column)(q)
 
     def bias(self, q: Joints, qd: Joints) -> Joints:
-        return lift(self._bias, order=self._order)(q, qd)
+        return lift(lambda q, qd: self._rigid(place(self.links, q), qd), self.dof)(q, qd)
 
     def passive(self, q: Joints, qd: Joints) -> Joints:
-        return lift(self._passive, order=self._order)(q, qd)
+        return lift(self._passive, self.dof)(q, qd)
 
     def inverse(self, q: Joints, qd: Joints, qdd: Joints) -> Joints:
-        return lift(self._inverse, order=self._order)(q, qd, qdd)
+        return lift(self._inverse, self.dof)(q, qd, qdd)
 
     def acceleration(self, q: Joints, qd: Joints, tau: Joints) -> Joints:
-        pullback = self._acceleration_pullback
-        return lift(self._acceleration, order=self._order, pullback=pullback)(q, qd, tau)
-
-    @property
-    def _order(self) -> Int[np.ndarray, " nq"]:
-        return np.asarray(self.dof)
+        return lift(self._acceleration, self.dof, pullback=self._acceleration_pullback)(q, qd, tau)
 
     # From here on everything is in the order of the links.
 
-    def _mass_entries(self, q: Scalars) -> list[Scalar]:
-        return [entry for row in composite_inertia(place(self.links, q)) for entry in row]
+    def inertia(self, poses: Sequence[Pose]) -> list[list[Scalar]]:
+        """Rows of the lower triangle of A."""
+        rows = composite_inertia(poses)
+        for row, link in zip(rows, self.links, strict=True):
+            row[-1] = add(row[-1], self.dt * link.damping)
+        return rows
 
-    def _bias(self, q: Scalars, qd: Scalars) -> list[Scalar]:
-        return newton_euler(place(self.links, q), qd, [0.0] * self.nq, gravity=self.gravity)
+    def net_force(self, poses: Sequence[Pose], q: Scalars, qd: Scalars, tau: Scalars) -> Scalars:
+        """What accelerates the joints [N m or N]: tau + passive - bias."""
+        forces = zip(tau, self._passive(q, qd), self._rigid(poses, qd), strict=True)
+        return [sub(add(t, p), b) for t, p, b in forces]
+
+    def _rigid(self, poses: Sequence[Pose], qd: Scalars, qdd: Scalars | None = None) -> Scalars:
+        return newton_euler(poses, qd, qdd or [0.0] * self.nq, gravity=self.gravity)
 
     def _passive(self, q: Scalars, qd: Scalars) -> list[Scalar]:
         return [
@@ -550,36 +480,25 @@ class ChainDynamics(Dynamics):
         ]
 
     def _inverse(self, q: Scalars, qd: Scalars, qdd: Scalars) -> list[Scalar]:
-        rigid = newton_euler(place(self.links, q), qd, qdd, gravity=self.gravity)
-        forces = zip(self.links, qdd, rigid, self._passive(q, qd), strict=True)
+        rigid = self._rigid(place(self.links, q), qd, qdd)
         return [
             sub(add(r, mul(link.armature + self.dt * link.damping, a)), p)
-            for link, a, r, p in forces
+            for link, a, r, p in zip(self.links, qdd, rigid, self._passive(q, qd), strict=True)
         ]
 
-    def _acceleration(
-        self, q: Scalars, qd: Scalars, tau: Scalars, *, kept: bool = False
-    ) -> list[Scalar]:
-        forces = zip(tau, self._passive(q, qd), self._bias(q, qd), strict=True)
-        return self._divide(q, [sub(add(t, p), b) for t, p, b in forces], kept=kept)
+    def _acceleration(self, q: Scalars, qd: Scalars, tau: Scalars) -> list[Scalar]:
+        poses = place(self.links, q)
+        return solve(self.inertia(poses), self.net_force(poses, q, qd, tau))
 
     def _acceleration_pullback(
         self, q: Scalars, qd: Scalars, tau: Scalars, cotangents: Scalars
     ) -> tuple[Scalars, Scalars, Scalars]:
-        """Through the inverse dynamics, whose derivative is far smaller than that of factoring A.
-
-        From inverse(q, qd, qdd) = tau: the derivative of qdd by tau is A^-1, by q it is -A^-1 d
-        inverse / dq.
-        """
-        qdd = self._acceleration(q, qd, tau, kept=True)
-        by_tau = self._divide(q, cotangents, kept=True)
+        """Through the inverse dynamics, whose derivative is far smaller than that of factoring A:
+        inverse(q, qd, qdd) = tau gives d qdd / d tau = A^-1, d qdd / dq = -A^-1 d inverse / dq."""
+        poses = place(self.links, q)
+        inertia = self.inertia(poses)
+        qdd = solve(inertia, self.net_force(poses, q, qd, tau), kept=True)
+        by_tau = solve(inertia, cotangents, kept=True)
         _, pull = jax.vjp(lambda q, qd: self._inverse(q, qd, qdd), q, qd)
         by_q, by_qd = pull([-c for c in by_tau])
         return by_q, by_qd, by_tau
-
-    def _divide(self, q: Scalars, forces: Scalars, *, kept: bool) -> list[Scalar]:
-        """A(q)^-1 ``forces``."""
-        effective = composite_inertia(place(self.links, q))
-        for row, link in zip(effective, self.links, strict=True):
-            row[-1] = add(row[-1], self.dt * link.damping)
-        return solve(effective, forces, kept=kept)

@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import functools
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -21,14 +21,11 @@ with contextlib.redirect_stdout(None):  # MJX prints that its optional Warp engi
 
 class MjxModel:
     """The smooth part of MJX's pipeline on one model, in the order of the model's coordinates.
-
-    Compared by identity, which makes it a constant to ``jax.jit``.
-    """
+    Compared by identity, which makes it a constant to ``jax.jit``."""
 
     def __init__(self, robot: Robot) -> None:
         model = copy.copy(robot.mj_model)
-        # Contacts are off and none of these settings changes the bare arm's step, but MJX refuses
-        # some of their values.
+        # None of these settings changes the bare arm's step, but MJX refuses some of their values.
         model.geom_contype[:] = 0
         model.geom_conaffinity[:] = 0
         model.opt.enableflags = 0
@@ -39,18 +36,14 @@ class MjxModel:
                 self._model = jax.tree.map(np.asarray, mjx.put_model(model, impl="jax"))
                 self._data = jax.tree.map(np.asarray, mjx.make_data(model, impl="jax"))
         except NotImplementedError as error:
-            raise RobotError(
-                f"The model {robot.model_file} has a feature that MJX does not simulate: {error}; "
-                "remove it from the model."
-            ) from None
+            has = f"The model {robot.model_file} has a feature that MJX does not simulate"
+            raise RobotError(f"{has}: {error}; remove it from the model.") from None
 
     @functools.partial(jax.jit, static_argnums=0)  # MJX is slow to trace: so only once
     def terms(self, q: Joints, qd: Joints) -> tuple[Matrix, Joints, Joints]:
         """Mass matrix, bias and passive forces at one state; XLA drops what nobody uses."""
-
-        def cast(leaf: np.ndarray) -> Any:
-            return jnp.asarray(leaf, q.dtype if np.issubdtype(leaf.dtype, np.floating) else None)
-
+        dtype = lambda leaf: q.dtype if np.issubdtype(leaf.dtype, np.floating) else None
+        cast = lambda leaf: jnp.asarray(leaf, dtype(leaf))
         model, data = jax.tree.map(cast, (self._model, self._data))
         with jax.default_matmul_precision("highest"):  # a GPU would round to TF32
             data = mjx.com_pos(model, mjx.kinematics(model, data.replace(qpos=q, qvel=qd)))
@@ -58,9 +51,8 @@ class MjxModel:
             data = data.tree_replace({"_impl.ten_velocity": data._impl.ten_J @ qd})
             data = mjx.passive(model, mjx.com_vel(model, data))
             data = mjx.tendon_bias(model, mjx.rne(model, data))
-            found = mjx.full_m(model, data), data.qfrc_bias, data.qfrc_passive
-        mass, bias, passive = (term.astype(q.dtype) for term in found)
-        return mass, bias, passive
+            mass, bias, passive = mjx.full_m(model, data), data.qfrc_bias, data.qfrc_passive
+        return mass.astype(q.dtype), bias.astype(q.dtype), passive.astype(q.dtype)
 
 
 @final

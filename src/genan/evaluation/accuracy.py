@@ -144,14 +144,14 @@ def judge_ensemble(
     data, of = trial.trajectories, trial.trajectories.recording_numbers
     sums = [ErrorSums.zero(data, trial.horizon) for _ in range(1 + ensemble.members)]
     stride, kept = max(1, -(-len(trial.rows) // KEPT)), []
-    for block in kernel.step_blocks(ensemble, dynamics, data, trial.rows):
-        size = kernel.cut_errors(block.error, trial.bound)[0]
+    for rows, error, torques in kernel.step_blocks(ensemble, dynamics, data, trial.rows):
+        size = kernel.cut_errors(error, trial.bound)[0]
         for model, part in zip(sums, size, strict=True):
-            model.add(of[trial.row_owner[block.part]], part)
-        some = slice(-block.part.start % stride, None, stride)
-        torque = block.torque[:, some]
+            model.add(of[trial.row_owner[rows]], part)
+        some = slice(-rows.start % stride, None, stride)
+        torque = torques[:, some]
         kept.append((torque.mean(axis=0), torque.std(axis=0), size[0, some]))
-        progress(f"{name}: one step", block.part.stop, len(trial.rows))
+        progress(f"{name}: one step", rows.stop, len(trial.rows))
     samples = trial.rows[::stride], *map(np.concatenate, zip(*kept, strict=True))
     past = kernel.recorded_past(ensemble, data, trial.starts, steps=trial.horizon)
     report = lambda what: lambda done: progress(f"{name}: {what}", done, len(trial.starts))
@@ -200,7 +200,7 @@ def judge_baselines(train: Trajectories, ensemble: Ensemble, trial: JudgedSample
 def judge_baseline(baseline: Baseline, trial: JudgedSamples) -> ModelErrors:
     """Errors of a baseline at the same samples and starts."""
     data, sums = trial.trajectories, ErrorSums.zero(trial.trajectories, trial.horizon)
-    ahead = kernel.one_step(baseline, data, trial.rows) - data.q[trial.rows + 1]
+    ahead = kernel.open_loop(baseline, data, trial.rows, steps=1)[:, 0] - data.q[trial.rows + 1]
     sums.add(data.recording_numbers[trial.row_owner], kernel.cut_errors(ahead, trial.bound)[0])
     positions = kernel.open_loop(baseline, data, trial.starts, steps=trial.horizon)
     return _with_rollouts(baseline.name, sums, positions, trial)[0]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from genan.actuator.history import frozen
+from genan.actuator.settings import frozen
 from genan.data import Channels
 from genan.errors import GenanError, SettingError, check_choices, check_numbers, listing, refuse
 from genan.files import ArtifactFormat

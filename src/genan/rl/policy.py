@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from safetensors.numpy import save as tensor_bytes
 
 from genan.actuator import Ensemble
+from genan.actuator.ensemble import Layer
 from genan.actuator.ensemble import tensors as actuator_tensors
-from genan.actuator.network import Layer
 from genan.data import Channels
 from genan.errors import refuse
 from genan.provenance import versions
@@ -69,7 +69,7 @@ class Policy(eqx.Module):
             clip=CLIP if scaler.active else None,
             hidden=settings.hidden,
             activation=settings.activation,
-            actuators_sha256=actuator_fingerprint(env.simulator.drive.ensemble),
+            actuators_sha256=actuator_fingerprint(env.simulator.ensemble),
             **{name: getattr(channels, name) for name in names},
         )
         # A scaler that is off keeps its first mean 0 and variance 1, without the epsilon.
@@ -155,7 +155,7 @@ class Policy(eqx.Module):
         """Refuse, by name, another task, observation, action scale, rate, joints or controls."""
         contract, theirs = self.contract, env.task.settings
         contract.check_task(theirs, ", ".join(f"{name} {size}" for name, size in env.layout))
-        simulator, actuators = env.simulator, env.simulator.drive.ensemble.contract
+        simulator, actuators = env.simulator, env.simulator.ensemble.contract
         channels = Channels(
             simulator.scene.dt, actuators.joints, actuators.controls,
             np.array([simulator.u_lower, simulator.u_upper]),

@@ -25,7 +25,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
-from genan.actuator.network import Layer
+from genan.actuator.ensemble import Layer
 from genan.actuator.training import shuffled
 from genan.jax_setup import QUICK
 from genan.rl.config import PPOSettings

@@ -19,7 +19,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, PRNGKeyArray
 
-from genan.actuator.network import Layer
+from genan.actuator.ensemble import Layer
 from genan.errors import SettingError, refuse
 from genan.files import CHECKPOINT
 from genan.jax_setup import QUICK

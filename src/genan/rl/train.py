@@ -13,7 +13,7 @@ import numpy as np
 
 from genan import actuator
 from genan.actuator import Ensemble
-from genan.actuator.network import Precision
+from genan.actuator.ensemble import Precision
 from genan.errors import GenanError, SettingError, listing, refuse
 from genan.files import CHECKPOINT, load_checkpoint, remove_checkpoint, save_checkpoint
 from genan.jax_setup import QUICK, compiling
@@ -24,7 +24,7 @@ from genan.rl.policy import Policy, actuator_fingerprint
 from genan.rl.ppo import PPO, LearnerState, Numbers
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
-from genan.simulation.divergence import write_divergence
+from genan.simulation.simulator import write_divergence
 from genan.tasks.registry import TaskSettings, imported, task_entry
 from genan.tasks.task import Judgement, TaskEnvironment, judge, load_environment
 from genan.tensorboard import EventFile

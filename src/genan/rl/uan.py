@@ -22,10 +22,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from genan.actuator import load, save
 from genan.actuator.dataset import Data, Dataset, Samples, gather, load_all, usable_rows
-from genan.actuator.ensemble import Ensemble
-from genan.actuator.history import History
-from genan.actuator.network import Layer, Scaling, TorqueModel, pick_rows
-from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings
+from genan.actuator.ensemble import Ensemble, Layer, Scaling, TorqueModel, pick_rows
+from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings, History
 from genan.actuator.training import rollout
 from genan.data import Trajectories
 from genan.dynamics import Dynamics, load_dynamics

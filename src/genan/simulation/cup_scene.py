@@ -5,9 +5,8 @@ impulses. ``docs/ball-in-a-cup.md`` says what was chosen and why; ``benchmarks/c
 the same scene for MuJoCo, as its judge.
 
 The cup frame has its origin in the middle of the cup and its z axis along the cup's axis, out of
-the opening. The cup is round, so everything happens in the half plane of the ball's radius r and
-height z: the cup is an L of two segments, wall and bottom, thickened to ``thickness`` with round
-edges.
+the opening. In the half plane of the ball's radius r and height z the cup is an L of two segments,
+wall and bottom, thickened to ``thickness`` with round edges.
 
 Seen from the cup, the ball's velocity u changes by W P under an impulse P, where W = 1/m + C M^-1
 C^T is the inverse of the mass that the two bodies show each other. Every contact k asks for n_k . u
@@ -16,10 +15,9 @@ MuJoCo solves too, for constraints as stiff as the step allows; here it has four
 limits, and a few sweeps of Gauss-Seidel unrolled over scalars solve it.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, final
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -37,41 +35,36 @@ from genan.dynamics.chain import (
     Vector,
     add,
     assemble,
-    composite_inertia,
     cross,
     dot,
     mul,
-    newton_euler,
     place,
     plus,
     rotate,
     scale,
     solve,
-    sub,
     unrotate,
 )
-from genan.errors import RobotError, SettingError
+from genan.errors import RobotError, SettingError, check_numbers
 from genan.robot import Robot
-from genan.simulation.simulator import Tip, bounds_of, rounded
+from genan.simulation.simulator import Tip, rounded
 
 Joints = Float[Array, " nq"]
 Vector3 = Float[Array, " 3"]
 Number = Float[Array, ""]
+Maybe = Number | None
 
-#: Site of the model that is the cup frame.
-CUP_SITE = "cup"
-#: Keeps a division finite where the ball's centre lies on the cup's axis, in the middle of the wall
-#: or of a link [m].
-_TINY = 1e-6
-#: A ball slower than this does not slide [m/s].
-_STILL = 1e-5
-#: Keeps a division finite where there is no direction to push in [1/kg].
-_LIGHT = 1e-6
-#: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
-#: swings.
-_SWEEPS = 4
-#: A joint beyond its limit is brought back at this speed at most [rad/s].
-_LIMIT_RECOVERY = 0.5
+CUP_SITE = "cup"  # Site of the model that is the cup frame.
+_TINY = 1e-6  # Keeps divisions finite on the cup's axis, amid its wall or a link [m].
+_STILL = 1e-5  # A ball slower than this does not slide [m/s].
+_LIGHT = 1e-6  # Keeps a division finite where there is no direction to push in [1/kg].
+_SWEEPS = 4  # Over limits, string, contacts: right to 5e-5 m/s for 99 % of fast swings.
+_LIMIT_RECOVERY = 0.5  # A joint beyond its limit is brought back at this speed at most [rad/s].
+_RULES = {
+    "be a positive number": "ball_mass string_length ball_radius cup_radius cup_height thickness",
+    "lie from 0 to 1": "restitution recovery",
+    "be 0 or more": "friction bounce_speed recovery_speed",
+}
 
 
 @dataclass(frozen=True)
@@ -86,36 +79,24 @@ class CupSettings:
     thickness: float = 0.004  # Of wall and bottom [m]: the opening is 82 mm wide and 76 mm deep.
     attachment: float = -0.040  # Of the string, height on the axis [m]: middle of the underside.
     restitution: float = 0.5  # Speed after an impact over the speed before it, along the normal.
-    bounce_speed: float = 0.1
-    """Slower impacts do not rebound [m/s]; gravity adds a fifth of this in a step of 2 ms."""
+    bounce_speed: float = 0.1  # Slower impacts do not rebound [m/s]; gravity adds a fifth in 2 ms.
     friction: float = 0.1  # Coulomb's, of ball and cup; the ball does not turn: slides and rolls.
     recovery: float = 0.2  # Part of an overlap of two bodies that is taken back in a step.
     recovery_speed: float = 0.5  # Highest speed at which an overlap is taken back [m/s].
 
     def __post_init__(self) -> None:
-        sizes = ("ball_mass", "string_length", "ball_radius", "cup_radius", "cup_height")
-        speeds = ("friction", "bounce_speed", "recovery_speed")
-        for names, low, high, words in (
-            ((*sizes, "thickness"), math.ulp(0.0), math.inf, "be a positive number (kg or m)"),
-            (("restitution", "recovery"), 0.0, 1.0, "lie between 0 and 1"),
-            (speeds, 0.0, math.inf, "be zero or a positive number"),
-        ):
-            for name in names:
-                value = getattr(self, name)
-                if not (low <= value <= high and math.isfinite(value)):
-                    raise SettingError(f"{name} must {words}, not {value!r}.")
-        if not self.ball_radius < self.opening_radius:
+        check_numbers(self, _RULES)
+        ball, opening = 1e3 * self.ball_radius, 1e3 * self.opening_radius
+        if not ball < opening:
             raise SettingError(
-                f"A ball of radius {1e3 * self.ball_radius:g} mm does not fit into an opening of "
-                f"radius {1e3 * self.opening_radius:g} mm; give a smaller ball_radius, a larger "
-                "cup_radius or a thinner cup."
+                f"A ball of radius {ball:g} mm does not fit into an opening of radius {opening:g} "
+                "mm; give a smaller ball_radius, a larger cup_radius or a thinner cup."
             )
-        deepest = self.floor + self.ball_radius - self.attachment
-        if not deepest < self.string_length:
+        deepest, string = self.floor + self.ball_radius - self.attachment, self.string_length
+        if not deepest < string:
             raise SettingError(
-                f"A string of {1e3 * self.string_length:g} mm does not reach the ball's place in "
-                f"the cup, which is {1e3 * deepest:g} mm from its attachment; give a longer "
-                "string_length."
+                f"A string of {1e3 * string:g} mm does not reach the ball's place in the cup, "
+                f"{1e3 * deepest:g} mm from its attachment; give a longer string_length."
             )
 
     @property
@@ -147,16 +128,18 @@ class ContactPoint(NamedTuple):
     """One place where the ball may be held or pushed."""
 
     normal: Vector  # Direction of the force on the ball, in the cup frame.
-    distance: Scalar
-    """How far the ball can still move against ``normal`` [m]; negative in an overlap."""
+    distance: Scalar  # How far it can still move against ``normal`` [m]; below 0: overlap.
+
+    @classmethod
+    def at(cls, away: Vector, reach: float) -> "ContactPoint":
+        """For a ball that is ``away`` from the nearest point, and touches it at ``reach`` [m]."""
+        distance, inverse = _norm(away)
+        return cls(scale(inverse, away), distance - reach)
 
     def target(self, settings: CupSettings, velocity: Vector, dt: float) -> Scalar:
-        """Velocity along the normal [m/s] that a contact asks for.
-
-        A ball that would reach the surface in this step leaves it with the speed of ``velocity``
-        times the restitution; one that is slow is stopped at the surface, and an overlap is taken
-        back slowly.
-        """
+        """Velocity along the normal [m/s] that a contact asks for. A ball that would reach the
+        surface in this step leaves it with the speed of ``velocity`` times the restitution; one
+        that is slow is stopped at the surface, and an overlap is taken back slowly."""
         approach = dot(self.normal, velocity)
         rebound = (approach < -settings.bounce_speed) & (self.distance + dt * approach < 0.0)
         recover = jnp.minimum(-settings.recovery / dt * self.distance, settings.recovery_speed)
@@ -169,13 +152,6 @@ class ContactPoint(NamedTuple):
         return scale(lax.rsqrt(jnp.asarray(add(dot(sliding, sliding), _STILL**2))), sliding)
 
 
-def _string_contact(settings: CupSettings, ball: Vector, length: Scalar) -> ContactPoint:
-    """The string of ``length`` [m], when taut, pulls ``ball`` to its attachment."""
-    away = (ball[0], ball[1], ball[2] - settings.attachment)
-    distance, inverse = _norm(away)
-    return ContactPoint(scale(-inverse, away), length - distance)
-
-
 def _cup_contacts(settings: CupSettings, ball: Vector) -> tuple[ContactPoint, ContactPoint]:
     """Wall (with the rim) and bottom, for a ball at ``ball`` in the cup frame."""
     x, y, z = ball
@@ -183,13 +159,11 @@ def _cup_contacts(settings: CupSettings, ball: Vector) -> tuple[ContactPoint, Co
     middle, low, high = settings.cup_radius - half, half - settings.rim, settings.rim - half
     radius, inverse_radius = _norm((x, y, 0.0))
     outward = x * inverse_radius, y * inverse_radius
-    reach = settings.ball_radius + half
 
     def contact(across: Scalar, along: Scalar) -> ContactPoint:
         """From the vector from the nearest point of a segment, in the half plane."""
-        distance, inverse = _norm((across, along, 0.0))
-        normal = across * inverse * outward[0], across * inverse * outward[1], along * inverse
-        return ContactPoint(normal, distance - reach)
+        (out, up, _), distance = ContactPoint.at((across, along, 0.0), settings.ball_radius + half)
+        return ContactPoint((out * outward[0], out * outward[1], up), distance)
 
     wall = contact(radius - middle, z - jnp.clip(z, low, high))
     return wall, contact(radius - jnp.minimum(radius, middle), z - low)
@@ -197,12 +171,10 @@ def _cup_contacts(settings: CupSettings, ball: Vector) -> tuple[ContactPoint, Co
 
 def _link_contact(settings: CupSettings, link: Capsule, ball: Vector) -> ContactPoint:
     """The link ``link``, for a ball at ``ball`` in the cup frame."""
-    along = plus(link.end, scale(-1.0, link.start))
-    from_start = plus(ball, scale(-1.0, link.start))
+    along, from_start = (plus(end, scale(-1.0, link.start)) for end in (link.end, ball))
     part = jnp.clip(dot(along, from_start) / dot(along, along), 0.0, 1.0)
     away = plus(from_start, scale(-part, along))
-    distance, inverse = _norm(away)
-    return ContactPoint(scale(inverse, away), distance - settings.ball_radius - link.radius)
+    return ContactPoint.at(away, settings.ball_radius + link.radius)
 
 
 def _norm(v: Vector) -> tuple[Scalar, Scalar]:
@@ -212,27 +184,7 @@ def _norm(v: Vector) -> tuple[Scalar, Scalar]:
     return square * inverse, inverse
 
 
-Contact = tuple[Vector, Scalar, Vector | None]
-"""Normal, velocity along it that is asked for [m/s], and direction of sliding with friction."""
-
-
-class ImpulseRow(NamedTuple):
-    """A direction of an impulse, in n joints and then the ball seen from the cup."""
-
-    direction: Scalars
-    response: Scalars  # What a unit of impulse adds to the n + 3 velocities.
-    step: Scalar  # Impulse for a unit of velocity along the direction [kg].
-
-    @classmethod
-    def along(cls, direction: Scalars, answers: Sequence[Scalars], light: float) -> "ImpulseRow":
-        """The row of ``direction``; ``answers`` is the matrix from impulses to velocities."""
-        response = [dot(row, direction) for row in answers]
-        return cls(direction, response, 1.0 / add(dot(direction, response), light))
-
-    def push(self, motion: Scalars, impulse: Scalar) -> list[Scalar]:
-        """The velocities after ``impulse`` [N s]."""
-        pushed = zip(motion, self.response, strict=True)
-        return [add(v, mul(response, impulse)) for v, response in pushed]
+Contact = tuple[Vector, Scalar, Vector | None]  # Normal, target along it [m/s], sliding.
 
 
 def _solve_impulses(
@@ -249,56 +201,61 @@ def _solve_impulses(
     them, ``limits`` the lowest and highest velocity that keep a joint within its range. Everything
     that costs a division is done before the sweeps, which are then one loop to the compiler.
     """
-    joints = np.eye(len(limits), len(motion)).tolist()
+
+    def prepared(direction: Scalars, light: float = _LIGHT) -> tuple[Scalars, Scalars, Scalar]:
+        """A direction, what an impulse in it adds, and the impulse for a unit of velocity [kg]."""
+        response = [dot(row, direction) for row in answers]
+        return direction, response, 1.0 / add(dot(direction, response), light)
+
+    def pushed(motion: Scalars, response: Scalars, impulse: Scalar) -> Scalars:
+        return [add(v, mul(r, impulse)) for v, r in zip(motion, response, strict=True)]
+
     still = [0.0] * len(limits)
-    rows: list[tuple[ImpulseRow, Scalar, Scalar | None]] = []
-    for joint, (low, high) in zip(joints, limits, strict=True):
-        rows.append((ImpulseRow.along(joint, answers, 0.0), low, high))
+    rows: list[tuple[Any, Scalar, Scalar | None]] = [
+        (prepared(joint, 0.0), *ends)
+        for joint, ends in zip(np.eye(len(limits), len(motion)).tolist(), limits, strict=True)
+    ]
     brakes = []
     for normal, target, sliding in contacts:
         if sliding is not None:
-            brakes.append((len(rows), ImpulseRow.along([*still, *sliding], answers, _LIGHT)))
-        rows.append((ImpulseRow.along([*still, *normal], answers, _LIGHT), target, None))
+            brakes.append((len(rows), prepared([*still, *sliding])))
+        rows.append((prepared([*still, *normal]), target, None))
     impulses: list[Scalar] = [0.0] * len(rows)
     for _ in range(_SWEEPS):
-        for k, (row, lower, upper) in enumerate(rows):
-            velocity, impulse = dot(row.direction, motion), impulses[k]
-            impulses[k] = jnp.maximum(impulse + (lower - velocity) * row.step, 0.0)
+        for k, ((direction, response, unit), lower, upper) in enumerate(rows):
+            velocity, impulse = dot(direction, motion), impulses[k]
+            impulses[k] = jnp.maximum(impulse + (lower - velocity) * unit, 0.0)
             if upper is not None:
-                impulses[k] += jnp.minimum(impulse + (upper - velocity) * row.step, 0.0)
-            motion = row.push(motion, impulses[k] - impulse)
-    pushes = [(row, impulses[k]) for k, (row, _, _) in enumerate(rows) if k >= len(limits)]
-    for k, row in brakes:  # friction, once
+                impulses[k] += jnp.minimum(impulse + (upper - velocity) * unit, 0.0)
+            motion = pushed(motion, response, impulses[k] - impulse)
+    first = len(limits)
+    pushes = [(row[0], by) for (row, _, _), by in zip(rows[first:], impulses[first:], strict=True)]
+    for k, (direction, response, unit) in brakes:  # friction, once
         bound = friction * impulses[k]
-        impulse = jnp.clip(-dot(row.direction, motion) * row.step, -bound, bound)
-        motion = row.push(motion, impulse)
-        pushes.append((row, impulse))
-    x, y, z = (add(*(mul(by, row.direction[i]) for row, by in pushes)) for i in (-3, -2, -1))
-    return (x, y, z), motion
+        impulse = jnp.clip(-dot(direction, motion) * unit, -bound, bound)
+        motion = pushed(motion, response, impulse)
+        pushes.append((direction, impulse))
+    return plus(*(scale(by, tuple(direction[-3:])) for direction, by in pushes)), motion
 
 
 class CupState(eqx.Module):
     """One scene between two steps: joints first, then the ball in world coordinates."""
 
     qpos: Float[Array, "*batch coordinates"]  # Joint positions [rad] and the ball's centre [m].
-    qvel: Float[Array, "*batch coordinates"]
-    """Joint velocities [rad/s] and the ball's velocity [m/s]."""
+    qvel: Float[Array, "*batch coordinates"]  # Velocities of joints [rad/s] and ball [m/s].
     ball_mass: Float[Array, "*batch"] | None = None  # Of this ball [kg]; None: of the settings.
     string_length: Float[Array, "*batch"] | None = None  # Of this string [m]; None: the same.
 
 
 @final
 class CupScene(eqx.Module):
-    """Arm, cup, string and ball: functions of one state, to be batched by ``vmap``.
-
-    Holds constants only, so that ``jax.jit`` takes its methods as they are.
-    """
+    """Arm, cup, string and ball: functions of one state, to be batched by ``vmap``. Holds constants
+    only, so that ``jax.jit`` takes its methods as they are."""
 
     dynamics: ChainDynamics
     settings: CupSettings = eqx.field(static=True)
     tip: Tip = eqx.field(static=True)  # The cup frame on the last link.
-    links: tuple[Capsule, ...] = eqx.field(static=True)
-    """The capsules of the body that carries the cup, which the ball can hit too."""
+    links: tuple[Capsule, ...] = eqx.field(static=True)  # Of the body with the cup: hit too.
     lower: tuple[float, ...] = eqx.field(static=True)
     upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad].
 
@@ -307,17 +264,13 @@ class CupScene(eqx.Module):
         """The scene on ``robot``; refused without a cup at the end of a chain of hinges."""
         robot = Robot.load(robot) if isinstance(robot, str) else robot
         if robot.end_effector != CUP_SITE:
-            raise RobotError(
-                f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}; "
-                f"ball-in-a-cup needs a robot whose end_effector is the site {CUP_SITE!r}, in the "
-                "middle of its cup and with z out of the opening."
-            )
+            has = f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}"
+            needs = f"needs a robot whose end_effector is the site {CUP_SITE!r}"
+            raise RobotError(f"{has}; ball-in-a-cup {needs} in its cup, z out of the opening.")
         tip = Tip.read(robot)
         if not all(link.hinge for link in tip.links):
-            raise RobotError(
-                f"The robot {robot.name!r} has a slide joint; ball-in-a-cup is made for arms of "
-                "hinges."
-            )
+            slides = f"The robot {robot.name!r} has a slide joint"
+            raise RobotError(f"{slides}; ball-in-a-cup is made for arms of hinges.")
         model = robot.mj_model
         data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, data)
@@ -332,7 +285,7 @@ class CupScene(eqx.Module):
             along = half * (turn.T @ data.geom_xmat[geom].reshape(3, 3)[:, 2])
             links.append(Capsule(rounded(middle - along), rounded(middle + along), float(radius)))
         constants = settings or CupSettings(), tip, tuple(links)
-        return cls(ChainDynamics(robot), *constants, *bounds_of(robot.q_range))
+        return cls(ChainDynamics(robot), *constants, *map(tuple, robot.q_range.tolist()))
 
     @property
     def nq(self) -> int:
@@ -349,51 +302,34 @@ class CupScene(eqx.Module):
         *,
         qd: Joints | None = None,
         ball_velocity: Vector3 | None = None,
-        ball_mass: Number | None = None,
-        string_length: Number | None = None,
+        ball_mass: Maybe = None,
+        string_length: Maybe = None,
     ) -> CupState:
         """The scene with the arm at ``q`` [rad] and the ball at ``ball`` [m], at rest unless
-        velocities are given.
-
-        A ball farther from the attachment than the string is long is put on the string's sphere.
-        ``ball_mass`` [kg] and ``string_length`` [m] are for scenes that differ in them; left out,
-        they are constants and cost nothing.
-        """
-        check_shapes(self.nq, q)
+        velocities are given. A ball farther from the attachment than the string is long is put on
+        the string's sphere. ``ball_mass`` [kg] and ``string_length`` [m] are for scenes that differ
+        in them; left out, they are constants and cost nothing."""
         length = self.settings.string_length if string_length is None else string_length
         attachment = self.attachment(q)
         away = ball - attachment
         part = jnp.minimum(1.0, length / jnp.maximum(jnp.linalg.norm(away), 1e-6))
-        ball = attachment + away * part
         qd = jnp.zeros_like(q) if qd is None else qd
-        ball_velocity = jnp.zeros_like(ball) if ball_velocity is None else ball_velocity
-        qpos, qvel = jnp.concatenate([q, ball]), jnp.concatenate([qd, ball_velocity])
-        return CupState(qpos, qvel, ball_mass, string_length)
+        velocity = jnp.zeros_like(ball) if ball_velocity is None else ball_velocity
+        qpos = jnp.concatenate([q, attachment + away * part])
+        return CupState(qpos, jnp.concatenate([qd, velocity]), ball_mass, string_length)
 
-    def on_sphere(
-        self, q: Joints, *, key: PRNGKeyArray, string_length: Number | None = None
-    ) -> Vector3:
+    def on_sphere(self, q: Joints, *, key: PRNGKeyArray, string_length: Maybe = None) -> Vector3:
         """A ball position [m] drawn uniformly from the sphere of the string's length around its
-        attachment.
-
-        A draw inside a link (1 in 100) is taken to the opposite side of the sphere.
-        """
+        attachment. A draw inside a link (1 in 100) is taken to the opposite side of the sphere."""
         length = self.settings.string_length if string_length is None else string_length
         direction = jax.random.normal(key, (3,), q.dtype)
         direction = direction / jnp.linalg.norm(direction)
         position, rotation = self.cup_pose(q)
         above = jnp.asarray([0.0, 0.0, self.settings.attachment], q.dtype)
-        in_cup = above + length * _times(rotation.T, direction)
-        ball = (in_cup[0], in_cup[1], in_cup[2])
+        ball = tuple(above + length * _times(rotation.T, direction))
         contacts = [_link_contact(self.settings, link, ball) for link in self.links]
         inside = jnp.any(jnp.asarray([contact.distance < 0.0 for contact in contacts]))
         return position + _times(rotation, above) + jnp.where(inside, -length, length) * direction
-
-    def step(self, state: CupState, tau: Joints) -> CupState:
-        check_shapes(self.nq, tau)
-        velocity = self._velocities(state, tau)
-        qpos = state.qpos + self.dt * velocity
-        return CupState(qpos, velocity, state.ball_mass, state.string_length)
 
     def q(self, state: CupState) -> Joints:
         return state.qpos[: self.nq]
@@ -430,26 +366,19 @@ class CupScene(eqx.Module):
         """Distance from the string's attachment to the ball's centre [m]."""
         return jnp.linalg.norm(self.ball(state)[0] - self.attachment(self.q(state)))
 
-    def _velocities(self, state: CupState, tau: Joints) -> Float[Array, " coordinates"]:
-        """Of joints and ball after the step; all in scalars, which XLA fuses into one loop."""
+    def step(self, state: CupState, tau: Joints) -> CupState:
+        """The scene one ``dt`` later; all in scalars, which XLA fuses into one loop."""
+        check_shapes(self.nq, tau)
         n, dt, cup, turn = self.nq, self.dt, self.settings, self.tip.rotation
-        links, gravity = self.dynamics.links, self.dynamics.gravity
         q, qd = [state.qpos[i] for i in range(n)], [state.qvel[i] for i in range(n)]
         mass = cup.ball_mass if state.ball_mass is None else state.ball_mass
         length = cup.string_length if state.string_length is None else state.string_length
 
         # The arm without the ball.
-        poses = place(links, q)
-        inertia = composite_inertia(poses)
-        for row, link in zip(inertia, links, strict=True):
-            row[-1] = add(row[-1], dt * link.damping)
+        poses = place(self.dynamics.links, q)
+        inertia = self.dynamics.inertia(poses)
         inverse = [solve(inertia, unit) for unit in np.eye(n).tolist()]
-        bias = newton_euler(poses, qd, [0.0] * n, gravity=gravity)
-        passive = [
-            add(mul(-link.stiffness, sub(p, link.spring_reference)), mul(-link.damping, v))
-            for link, p, v in zip(links, q, qd, strict=True)
-        ]
-        force = [sub(add(tau[i], passive[i]), bias[i]) for i in range(n)]
+        force = self.dynamics.net_force(poses, q, qd, [tau[i] for i in range(n)])
         qd = [add(v, mul(dt, dot(row, force))) for v, row in zip(qd, inverse, strict=True)]
         back = _LIMIT_RECOVERY
         limits = [
@@ -458,10 +387,10 @@ class CupScene(eqx.Module):
         ]
 
         # Ball, its velocity, and per joint that of a point fixed to the cup, in the cup frame.
-        x, y, z = (state.qvel[n + i] + dt * gravity[i] for i in range(3))
-        ball: Vector = (state.qpos[n], state.qpos[n + 1], state.qpos[n + 2])
-        flight: Vector = (x, y, z)
+        gravity = self.dynamics.gravity
+        flight: Vector = tuple(state.qvel[n + i] + dt * gravity[i] for i in range(3))
         velocity = flight
+        ball: Vector = tuple(state.qpos[n + i] for i in range(3))
         axes: list[Vector] = []
         arms: list[Vector] = []  # from each joint's origin to the ball
         for pose in poses:
@@ -474,30 +403,28 @@ class CupScene(eqx.Module):
         moved = (scale(-v, column) for v, column in zip(qd, columns, strict=True))
         free = plus(unrotate(turn, velocity), *moved)
 
-        string = _string_contact(cup, ball, length)
         # The string is no longer than itself after the step; only the cup has friction.
-        contacts: list[Contact] = [(string.normal, -string.distance / dt, None)]
+        away = (ball[0], ball[1], ball[2] - cup.attachment)
+        distance, towards = _norm(away)
+        contacts: list[Contact] = [(scale(-towards, away), -(length - distance) / dt, None)]
         for capsule in self.links:
             one = _link_contact(cup, capsule, ball)
             contacts.append((one.normal, one.target(cup, free, dt), None))
         for one in _cup_contacts(cup, ball):
             contacts.append((one.normal, one.target(cup, free, dt), one.sliding(free)))
-        answers = _impulse_answers(inverse, columns, mass)
+        answers = _answers(inverse, columns, mass)
         push, motion = _solve_impulses([*qd, *free], answers, limits, contacts, cup.friction)
         push = rotate(turn, push)
         for pose in reversed(poses):
             push = pose.to_parent(push)
         velocities = [*motion[:n], *plus(flight, scale(1.0 / mass, push))]
-        return assemble(velocities, np.arange(n + 3), state.qvel.dtype)
+        qvel = assemble(velocities, np.arange(n + 3), state.qvel.dtype)
+        return replace(state, qpos=state.qpos + dt * qvel, qvel=qvel)
 
 
-def _impulse_answers(
-    inverse: Sequence[Scalars], columns: Sequence[Vector], mass: Scalar
-) -> list[Scalars]:
-    """What impulses on n joints, and between cup and ball, add to the velocities [n + 3, n + 3].
-
-    From M^-1, C by columns (one per joint) and the mass of the ball [kg]: M^-1, -M^-1 C^T and W.
-    """
+def _answers(inverse: Sequence[Scalars], columns: Sequence[Vector], mass: Scalar) -> list[Scalars]:
+    """What impulses on n joints, and between cup and ball, add to the velocities [n + 3, n + 3]:
+    from M^-1, C by columns (one per joint) and the mass of the ball [kg], M^-1, -M^-1 C^T and W."""
     coupling = [plus(*(scale(m, c) for m, c in zip(row, columns, strict=True))) for row in inverse]
 
     def entry(i: int, j: int) -> Scalar:

@@ -1,27 +1,33 @@
-"""``Simulator``: actuator networks and a scene, many robots at once.
+"""``Simulator``: actuator networks and a scene, many robots at once; where episodes start, and what
+is kept of one that diverges.
 
 Pure functions of a batch of states. The networks replace the active drive only: what the robot's
 model says about gravity, springs and dampers acts as it did when the networks were fitted.
 """
 
-from collections.abc import Callable
+import json
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast, final, runtime_checkable
+from operator import gt
+from pathlib import Path
+from typing import Any, Protocol, final, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from genan.actuator import Ensemble
-from genan.actuator.network import Layer, Precision
+from genan.actuator.ensemble import Precision, pick_rows
 from genan.actuator.training import shuffled
 from genan.dynamics import Dynamics, load_dynamics
-from genan.dynamics.chain import Link, Rotation, Vector, place, plus, read_links
-from genan.errors import RobotError
+from genan.dynamics.chain import Link, Rotation, Vector, about_z, place, plus, read_links
+from genan.errors import DataError, RobotError, SettingError
+from genan.files import write_atomically
 from genan.robot import Robot
 
 Joints = Float[Array, " nq"]
@@ -33,10 +39,7 @@ Seed = UInt32[Array, "2"]  # 64 random bits.
 
 @runtime_checkable
 class Scene(Protocol):
-    """An arm, and whatever else there is: functions of one state, batched by ``vmap``.
-
-    The state is a pytree of arrays of the scene's own making.
-    """
+    """An arm, and whatever else there is: functions of one state, a pytree of the scene's own."""
 
     @property
     def nq(self) -> int:
@@ -65,10 +68,7 @@ class ArmState(eqx.Module):
 
 @final
 class ArmScene(eqx.Module):
-    """The bare arm with stops at its joint limits, which take all of a joint's speed.
-
-    Away from the limits a step is that of ``genan.dynamics``.
-    """
+    """The bare arm of ``genan.dynamics`` with stops at its limits, which take a joint's speed."""
 
     dynamics: Dynamics
     lower: tuple[float, ...] = eqx.field(static=True)
@@ -78,7 +78,7 @@ class ArmScene(eqx.Module):
     def load(cls, robot: Robot | str) -> "ArmScene":
         """The arm of ``robot``."""
         robot = Robot.load(robot) if isinstance(robot, str) else robot
-        return cls(load_dynamics(robot), *bounds_of(robot.q_range))
+        return cls(load_dynamics(robot), *map(tuple, robot.q_range.tolist()))
 
     @property
     def nq(self) -> int:
@@ -87,10 +87,6 @@ class ArmScene(eqx.Module):
     @property
     def dt(self) -> float:
         return self.dynamics.dt
-
-    def start(self, q: Joints, qd: Joints | None = None) -> ArmState:
-        """The arm at ``q`` [rad or m], at rest unless ``qd`` [rad/s or m/s] is given."""
-        return ArmState(q, jnp.zeros_like(q) if qd is None else qd)
 
     def q(self, state: ArmState) -> Joints:
         return state.q
@@ -102,8 +98,7 @@ class ArmScene(eqx.Module):
         dt, dtype = self.dt, state.q.dtype
         lower, upper = jnp.asarray(self.lower, dtype), jnp.asarray(self.upper, dtype)
         qd = state.qd + dt * self.dynamics.acceleration(state.q, state.qd, tau)
-        # A stop takes as much speed as keeps the joint within its range; comparing speeds leaves
-        # the others unrounded.
+        # A stop takes as much speed as keeps a joint within its range; others stay unrounded.
         qd = jnp.clip(qd, (lower - state.q) / dt, (upper - state.q) / dt)
         return ArmState(state.q + dt * qd, qd)
 
@@ -119,8 +114,7 @@ class Tip:
     @classmethod
     def read(cls, robot: Robot) -> "Tip":
         """The end effector of ``robot``; refused where none is at the end of a single chain."""
-        model, tip = robot.mj_model, robot.tip
-        links = read_links(model)
+        model, links, tip = robot.mj_model, read_links(robot.mj_model), robot.tip
         chain = all(link.parent == index - 1 for index, link in enumerate(links))
         if not chain or robot.dof != tuple(range(robot.nq)):
             raise RobotError(
@@ -130,16 +124,15 @@ class Tip:
         mujoco.mj_kinematics(model, data)
         turn, origin = np.eye(3), np.zeros(3)  # of the last link, as the model was drawn
         for link in links:
-            (c, s), origin = link.turn, origin + turn @ link.offset
-            turn = turn @ link.rotation @ [[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]
+            origin = origin + turn @ link.offset
+            turn = turn @ link.rotation @ about_z(*link.turn)
         site = data.site(tip)
         rotation, position = turn.T @ site.xmat.reshape(3, 3), turn.T @ (site.xpos - origin)
-        return cls(links, rounded(position), cast(Rotation, tuple(map(rounded, rotation))))
+        return cls(links, rounded(position), tuple(map(rounded, rotation)))
 
     def pose(self, q: Joints) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
         """Position [m] of the site at ``q`` [rad or m] and its axes as columns, from the base."""
-        tip: Vector = self.position
-        columns = [cast(Vector, column) for column in zip(*self.rotation, strict=True)]
+        tip, columns = self.position, list[Vector](zip(*self.rotation, strict=True))
         for pose in reversed(place(self.links, [q[i] for i in range(len(self.links))])):
             tip = plus(pose.to_parent(tip), pose.offset)
             columns = [pose.to_parent(column) for column in columns]
@@ -147,41 +140,26 @@ class Tip:
         return vector(tip), jnp.stack([vector(column) for column in columns], axis=1)
 
 
-@final
-class EnsembleDrive(eqx.Module):
-    """The actuators of many robots, each driven by a random member at every step.
+def rounded(values: Float[np.ndarray, " 3"]) -> tuple[float, ...]:
+    """A place [m] or direction to 12 decimals: what MuJoCo rounds becomes a true zero."""
+    return tuple((np.round(values, 12) + 0.0).tolist())
 
-    The robots are put into one group per member, in an order that is drawn for each step; each
-    member then computes for its group alone, so that all cost as much as one.
-    """
 
-    ensemble: Ensemble
-    precision: Precision = eqx.field(static=True, default="float32")
-    """Of the hidden layers' matrix products on a GPU."""
-
-    def torque(self, q_history: Histories, u_history: Histories, *, seed: Seed) -> RobotsQ:
-        """Torque of one random member for each robot [N m or N], drawn by ``seed``.
-
-        Members drive equally many robots, or one more.
-        """
-        x, torque = self.ensemble.inputs(q_history, u_history), self._torque()
-        if self.ensemble.members == 1:
-            return torque(jax.tree.map(lambda a: a[0], self.ensemble.layers), x)
-        robots, members = len(x), self.ensemble.members
-        places = members * -(-robots // members)
-        order = shuffled(jnp.arange(places, dtype=jnp.int32), places, seed)
-        grouped = x[jnp.minimum(order, robots - 1)].reshape(members, places // members, -1)
-        tau = jax.vmap(torque)(self.ensemble.layers, grouped).reshape(places, -1)
-        return jnp.zeros_like(tau).at[order].set(tau, unique_indices=True)[:robots]
-
-    def disagreement(self, q_history: Histories, u_history: Histories) -> Float[Array, " robots"]:
-        """Standard deviation of all members' torques, summed over the joints [N m]."""
-        x = self.ensemble.inputs(q_history, u_history)
-        tau = jax.vmap(self._torque(), (0, None))(self.ensemble.layers, x)
-        return jnp.sum(jnp.std(tau, axis=0), axis=-1)
-
-    def _torque(self) -> Callable[[tuple[Layer, ...], Array], Array]:
-        return self.ensemble.model(self.precision).torque
+def draw_torque(
+    ensemble: Ensemble, q: Histories, u: Histories, *, seed: Seed, precision: Precision = "float32"
+) -> RobotsQ:
+    """Torque of one random member for each robot [N m or N], drawn by ``seed``: the robots are put
+    into one group per member, in an order that is drawn, and each member computes for its group
+    alone, so that all cost as much as one. Members drive equally many robots, or one more."""
+    x, torque, members = ensemble.inputs(q, u), ensemble.model(precision).torque, ensemble.members
+    if members == 1:
+        return torque(jax.tree.map(lambda a: a[0], ensemble.layers), x)
+    robots = len(x)
+    places = members * -(-robots // members)
+    order = shuffled(jnp.arange(places, dtype=jnp.int32), places, seed)
+    grouped = x[jnp.minimum(order, robots - 1)].reshape(members, places // members, -1)
+    tau = jax.vmap(torque)(ensemble.layers, grouped).reshape(places, -1)
+    return jnp.zeros_like(tau).at[order].set(tau, unique_indices=True)[:robots]
 
 
 class HistoryBuffer(eqx.Module):
@@ -189,11 +167,6 @@ class HistoryBuffer(eqx.Module):
 
     q: Float[Array, "robots span nq"]  # Positions [rad or m].
     u: Float[Array, "robots reach nu"]  # Controls.
-
-    def with_present(self, q: Array, u: Array) -> tuple[Array, Array]:
-        """Positions and controls with the present ones at the end."""
-        longer = partial(jnp.concatenate, axis=1)
-        return longer([self.q, q[:, None]]), longer([self.u, u[:, None]])
 
 
 class DomainRandomization(eqx.Module):
@@ -218,23 +191,19 @@ class SimulatorState(eqx.Module):
     scene: Any  # The scene's own states.
     past: HistoryBuffer
     u: RobotsU  # Controls that were commanded last.
-    randomization: DomainRandomization | None = (
-        None  # From what was learnt; None where none differs.
-    )
+    randomization: DomainRandomization | None = None  # Left out: as what was learnt.
 
 
 @final
 class Simulator(eqx.Module):
-    """An ensemble of actuators that drives the arm of a scene.
+    """An ensemble of actuators that drives the arm of a scene. ``step`` takes absolute controls for
+    one period of the robot, ``advance`` a change of control for several, added at each of them."""
 
-    ``step`` takes absolute controls for one period of the robot, ``advance`` a change of control
-    for several: the change is added at each of them.
-    """
-
-    drive: EnsembleDrive
+    ensemble: Ensemble
     scene: Scene
     u_lower: tuple[float, ...] = eqx.field(static=True)
     u_upper: tuple[float, ...] = eqx.field(static=True)  # Range of the controls.
+    precision: Precision = eqx.field(static=True, default="float32")  # Of matrix products.
 
     @classmethod
     def build(
@@ -257,15 +226,14 @@ class Simulator(eqx.Module):
         scene = ArmScene.load(robot) if scene is None else scene
         ensemble.contract.check_robot(robot)
         ensemble.contract.check_rate(scene.dt, whose="the scene")
-        return cls(EnsembleDrive(ensemble, precision), scene, *bounds_of(robot.u_range))
+        return cls(ensemble, scene, *map(tuple, robot.u_range.tolist()), precision)
 
     def __repr__(self) -> str:
         scene, dt = type(self.scene).__name__, self.scene.dt
-        return f"Simulator({scene} at {1 / dt:.6g} Hz, driven by {self.drive.ensemble})"
+        return f"Simulator({scene} at {1 / dt:.6g} Hz, driven by {self.ensemble})"
 
     @property
     def nu(self) -> int:
-        """Number of controls."""
         return len(self.u_lower)
 
     def start(
@@ -278,53 +246,188 @@ class Simulator(eqx.Module):
     ) -> SimulatorState:
         """Robots in the states ``scene`` under ``u``; left out, in the past they rested there."""
         if past is None:
-            history = self.drive.ensemble.contract.history
+            history = self.ensemble.contract.history
             q = jnp.repeat(jax.vmap(self.scene.q)(scene)[:, None], history.span, axis=1)
             past = HistoryBuffer(q, jnp.repeat(u[:, None], history.reach, axis=1))
         return SimulatorState(scene, past, u, randomization)
 
     def step(self, state: SimulatorState, u: RobotsU, *, seed: Seed) -> SimulatorState:
         """One period later, under ``u``; ``seed`` draws each robot's member."""
-        tau = self.drive.torque(*self._histories(state, u), seed=seed)
+        recent = self._recent(state, u)
+        histories = self.ensemble.contract.history.of_window(*recent)
+        tau = draw_torque(self.ensemble, *histories, seed=seed, precision=self.precision)
         if state.randomization is not None:
             tau = tau * state.randomization.gain
-        longer = state.past.with_present(jax.vmap(self.scene.q)(state.scene), u)
-        past = HistoryBuffer(*(samples[:, 1:] for samples in longer))
+        past = HistoryBuffer(*(samples[:, 1:] for samples in recent))
         scene = jax.vmap(self.scene.step)(state.scene, tau)
         return SimulatorState(scene, past, u, state.randomization)
 
     def advance(
         self, state: SimulatorState, change: RobotsU, *, repeat: int, key: PRNGKeyArray
     ) -> tuple[SimulatorState, Float[Array, " robots"]]:
-        """``repeat`` periods later, with ``change`` added to the controls at each of them.
-
-        Controls stay within their range. Also the members' disagreement about the torque [N m], at
-        the first of the periods: there alone all members are asked.
-        """
+        """``repeat`` periods later, with ``change`` added to the controls at each of them, within
+        their range. Also the members' disagreement about the torque [N m], at the first of the
+        periods: there alone all members are asked."""
+        lower, upper = (np.asarray(end, state.u.dtype) for end in (self.u_lower, self.u_upper))
+        changed = lambda state: jnp.clip(state.u + change, lower, upper)
+        first = self._recent(state, changed(state))
+        histories = self.ensemble.contract.history.of_window(*first)
+        disagreement = self.ensemble.disagreement(*histories, self.precision)
+        further = lambda state, seed: (self.step(state, changed(state), seed=seed), None)
         seeds = jax.random.bits(key, (repeat, 2))
-        first = self._within(state.u + change)
-        disagreement = self.drive.disagreement(*self._histories(state, first))
-
-        def further(state: SimulatorState, seed: Array) -> tuple[SimulatorState, None]:
-            return self.step(state, self._within(state.u + change), seed=seed), None
-
         return jax.lax.scan(further, state, seeds)[0], disagreement
 
-    def _histories(self, state: SimulatorState, u: Array) -> tuple[Array, Array]:
-        samples = state.past.with_present(jax.vmap(self.scene.q)(state.scene), u)
-        return self.drive.ensemble.contract.history.of_window(*samples)
-
-    def _within(self, u: Array) -> Array:
-        return jnp.clip(u, np.asarray(self.u_lower, u.dtype), np.asarray(self.u_upper, u.dtype))
+    def _recent(self, state: SimulatorState, u: RobotsU) -> tuple[Array, Array]:
+        """Positions and controls of the past with the present ones at the end."""
+        q, longer = jax.vmap(self.scene.q)(state.scene), partial(jnp.concatenate, axis=1)
+        return longer([state.past.q, q[:, None]]), longer([state.past.u, u[:, None]])
 
 
-def bounds_of(bounds: Float[np.ndarray, "2 n"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Lower and upper bounds as constants of a compiled program."""
-    lower, upper = (tuple(map(float, row)) for row in bounds)
-    return lower, upper
+# --- Where episodes start. Settling a robot takes as long as half an episode: a pool holds settled
+# robots, episodes start from one of them at random, and now and then some are replaced. A robot
+# with hysteresis rests where its past left it, so there are two kinds. *Dropped*: put at the
+# intermediate pose of the paper and held under the initial control for a second, as the paper does
+# in simulation. *Ramped*: at rest under the rest control, which then goes linearly to the initial
+# one over two seconds, as the paper does on the robot.
 
 
-def rounded(values: Float[np.ndarray, " 3"]) -> Vector:
-    """A place [m] or direction to 12 decimals: what MuJoCo rounds becomes a true zero."""
-    x, y, z = (float(value) + 0.0 for value in np.round(values, 12))
-    return x, y, z
+class Starts(eqx.Module):
+    """Settled robots."""
+
+    arm: ArmState  # Positions and velocities.
+    past: HistoryBuffer
+    u: Float[Array, "pool nu"]  # Controls that they rest under.
+    oldest: Int[Array, ""]  # The robot to replace next.
+
+    def __len__(self) -> int:
+        return self.u.shape[0]
+
+    def draw(self, count: int, *, key: PRNGKeyArray) -> tuple[ArmState, HistoryBuffer, Array]:
+        """``count`` of them at random: arms, their past, and controls [count, nu]."""
+        picked = jax.random.randint(key, (count,), 0, len(self))
+        return jax.tree.map(lambda a: a[picked], (self.arm, self.past, self.u))
+
+    def replaced(self, fresh: "Starts") -> "Starts":
+        """With ``fresh`` in the place of the oldest ones."""
+        at, oldest = self.oldest + jnp.arange(len(fresh)), self.oldest + len(fresh)
+        moved = eqx.tree_at(lambda starts: starts.oldest, fresh, oldest % len(self))
+        put = lambda old, new: old.at[at % len(self)].set(new) if old.ndim else new
+        return jax.tree.map(put, self, moved)
+
+
+@dataclass(frozen=True)
+class Settling:
+    """How robots are brought to rest before an episode."""
+
+    u_lower: tuple[float, ...]  # Initial controls are drawn from here on, uniformly, ...
+    u_upper: tuple[float, ...]  # ... up to here (paper: u_init).
+    q: tuple[float, ...]  # A robot is dropped from here [rad or m] (paper: 0, 45, 45, 0 degrees).
+    u_rest: tuple[float, ...]  # Control that a ramp starts from.
+    hold: int = 500  # Steps a dropped robot is held, and one at rest before its ramp (paper: 500).
+    ramp: int = 1000  # Steps of a ramp (paper: 2 s at 500 Hz).
+    ramped: float = 0.5  # Part of the robots that are ramped instead of dropped.
+
+    def __post_init__(self) -> None:
+        low, high = self.u_lower, self.u_upper
+        if not len(low) == len(high) == len(self.u_rest):
+            raise SettingError("u_lower, u_upper and u_rest must have one entry per control.")
+        if any(map(gt, low, high)):
+            raise SettingError(f"u_lower {low} must not be above u_upper {high}.")
+        if min(self.hold, self.ramp) < 1 or not 0.0 <= self.ramped <= 1.0:
+            raise SettingError(
+                "Holding and ramping take at least one step and the ramped part lies from 0 to 1, "
+                f"not {self.hold}, {self.ramp} and {self.ramped:g}."
+            )
+
+
+@final
+class Settler(eqx.Module):
+    """Brings robots to rest: the arm alone, whatever else the scene will hold."""
+
+    simulator: Simulator
+    settling: Settling = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.simulator.scene, ArmScene):
+            raise SettingError("Robots are settled in the scene of the bare arm.")
+
+    def settle(self, count: int, *, key: PRNGKeyArray) -> Starts:
+        """``count`` robots at rest; the first ones are dropped, the others ramped."""
+        draw, key = jax.random.split(key)
+        settling = self.settling
+        lower, upper = np.asarray(settling.u_lower), np.asarray(settling.u_upper)
+        u = jax.random.uniform(draw, (count, len(lower)), minval=lower, maxval=upper)
+        rest = jnp.broadcast_to(jnp.asarray(settling.u_rest, u.dtype), u.shape)
+        ramped = (jnp.arange(count) >= count - round(settling.ramped * count))[:, None]
+        steps = settling.hold + (settling.ramp if settling.ramped else 0)
+        dropped, start = self._at_pose(u), self._at_pose(jnp.where(ramped, rest, u))
+
+        def step(state: SimulatorState, at: tuple[Array, Array]) -> tuple[SimulatorState, None]:
+            index, seed = at
+            # All share one program: a dropped robot is dropped when ``hold`` steps are left.
+            state = pick_rows(~ramped & (index == steps - settling.hold), dropped, state)
+            share = jnp.clip((index + 1 - settling.hold) / settling.ramp, 0.0, 1.0).astype(u.dtype)
+            control = jnp.where(ramped, rest + share * (u - rest), u)
+            return self.simulator.step(state, control, seed=seed), None
+
+        seeds = jax.random.bits(key, (steps, 2))
+        end, _ = jax.lax.scan(step, start, (jnp.arange(steps), seeds))
+        return Starts(end.scene, end.past, end.u, jnp.zeros((), jnp.int32))
+
+    def _at_pose(self, u: Float[Array, "count nu"]) -> SimulatorState:
+        q = jnp.asarray(self.settling.q, u.dtype)
+        q = jnp.broadcast_to(q, (len(u), len(q)))
+        return self.simulator.start(ArmState(q, jnp.zeros_like(q)), u)
+
+
+# --- When a simulation diverges, its episode ends and another one begins: one bad state does not
+# cost a training. The state before it is written to a file that ``genan fault`` shows.
+
+
+class Divergence(eqx.Module):
+    """How many episodes diverged, and the state and action that the first one did with."""
+
+    count: Int[Array, ""]
+    state: SimulatorState  # One robot's, just before; a batch of one.
+    action: Float[Array, "1 action"]
+
+    @classmethod
+    def none(cls, like: SimulatorState, action_size: int) -> "Divergence":
+        """Nothing has happened yet."""
+        first = jax.tree.map(lambda a: jnp.zeros_like(a[:1]), like)
+        return cls(jnp.zeros((), jnp.int32), first, jnp.zeros((1, action_size), like.u.dtype))
+
+    def updated(
+        self, before: SimulatorState, action: Array, sound: Bool[Array, " envs"]
+    ) -> "Divergence":
+        """After ``action`` [envs, action] from ``before``, which went well where ``sound``."""
+        bad = ~sound
+        at = jnp.argmax(bad)[None]
+        new = (self.count == 0) & jnp.any(bad)
+        keep = lambda a, b: jnp.where(new, a[at], b)
+        state, first = jax.tree.map(keep, (before, action), (self.state, self.action))
+        return Divergence(self.count + jnp.sum(bad, dtype=jnp.int32), state, first)
+
+
+def write_divergence(divergence: Divergence, path: Path, **about: Any) -> None:
+    """Write the first diverged state to ``path``, with ``about``: what was running."""
+    arrays = {
+        jax.tree_util.keystr(where, simple=True, separator="."): np.asarray(leaf)
+        for where, leaf in jax.tree_util.tree_leaves_with_path(divergence.state)
+    }
+    arrays["action"] = np.asarray(divergence.action)
+    text = json.dumps({"count": int(divergence.count), **about})
+    write_atomically(path, save(arrays, metadata={"fault": text}))
+
+
+def read_divergence(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of the state that diverged, by name, and what was running."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = json.loads((file.metadata() or {})["fault"])
+            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
+    except FileNotFoundError:
+        none = "one is written only when a simulation diverged"
+        raise DataError(f"There is no file {path}; {none}.") from None
+    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise DataError(f"{path} does not hold the state of a simulation ({error}).") from None

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from genan.actuator.network import pick_rows
+from genan.actuator.ensemble import pick_rows
 from genan.robot import Robot
 from genan.simulation.cup_scene import CupScene, CupSettings, CupState
 from genan.simulation.simulator import ArmState

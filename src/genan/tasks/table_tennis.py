@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from genan.actuator.network import pick_rows
+from genan.actuator.ensemble import pick_rows
 from genan.errors import refuse
 from genan.robot import Robot
 from genan.simulation.simulator import ArmScene, ArmState, Tip

@@ -20,14 +20,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from genan.actuator import Ensemble
-from genan.actuator.network import Precision, pick_rows
+from genan.actuator.ensemble import Precision, pick_rows
 from genan.errors import refuse
 from genan.jax_setup import QUICK
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState, Scene, Simulator, SimulatorState
-from genan.simulation.divergence import Divergence
-from genan.simulation.simulator import DomainRandomization
-from genan.simulation.starts import Settler, Settling, Starts
+from genan.simulation.simulator import Divergence, DomainRandomization, Settler, Settling, Starts
 from genan.tasks.registry import TaskSettings, task_entry
 
 Layout = tuple[tuple[str, int], ...]  # Names and numbers of entries of parts, in order.

@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from genan.actuator.network import pick_rows
+from genan.actuator.ensemble import pick_rows
 from genan.tasks.ball import MEASURED, NOISE_STEP, Court, FilterNoise, Triple
 
 Number = float | Float[Array, ""]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.actuator.history import frozen
+from genan.actuator.settings import frozen
 from genan.errors import DataError, listing, refuse
 from genan.tasks.ball import Court, FilterNoise, Triple, launcher_text
 from genan.tasks.ball.flight import AirDrag, BallFilter, Bounce, FlyingBall, filtered, fly
