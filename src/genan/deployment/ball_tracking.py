@@ -152,10 +152,8 @@ class NumpyBallFilter:
         return np.stack([x, y, drag * vz + wx * vy - wy * vx - self.gravity], axis=1)
 
     def _time_to_height(self, balls: Balls, height: float, dt: float) -> np.ndarray:
-        """Time [s] until each ball comes down to ``height``, at most ``dt``.
-
-        With the vertical acceleration a that it has now: the root of above + v t + a t^2 / 2.
-        """
+        """Time [s] until each ball comes down to ``height``, at most ``dt``. With the vertical
+        acceleration a that it has now: the root of above + v t + a t^2 / 2."""
         a, v = self._acceleration(balls[:, 3:6], balls[:, 6:])[:, 2], balls[:, 5]
         above = np.maximum(balls[:, 2] - height, 0.0)
         root = np.sqrt(np.maximum(v * v - 2.0 * a * above, 1e-12))
@@ -272,10 +270,8 @@ class BallTracker:
 
 class TrackedBall(TaskObservation):
     """Ball-in-a-cup: the ball in the cup frame, and its mean velocity over the last few positions.
-
     In training the ball is measured when the policy is asked. A tracker is late, so its last
-    position is taken on by the mean velocity to now; the buffer keeps what was measured.
-    """
+    position is taken on by the mean velocity to now; the buffer keeps what was measured."""
 
     def __init__(
         self, source: BallSource, robot: Robot, *, buffer: int = 5, repeat: int = 5

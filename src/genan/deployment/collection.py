@@ -79,12 +79,10 @@ def record(
     recorded: Callable[[], None] = lambda: None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Record until ``recorder`` holds ``trajectories`` of the plan; whether it does.
-
-    What it holds already (``Recorder.resume_or_create``) is the beginning of the plan. ``truth``:
-    keep what only a virtual robot can tell, to judge models with. After each trajectory
-    ``recorded`` is called and ``stopping`` asked; true ends the recording, with all of it safe.
-    """
+    """Record until ``recorder`` holds ``trajectories`` of the plan; whether it does. What it holds
+    already (``Recorder.resume_or_create``) is the beginning of the plan. ``truth``: keep what only
+    a virtual robot can tell, to judge models with. After each trajectory ``recorded`` is called and
+    ``stopping`` asked; true ends the recording, with all of it safe."""
     workers = min(max(2, os.cpu_count() or 2), MOST_WORKERS)
     for one in collect(robot, plan, start=len(recorder), stop=trajectories, workers=workers):
         recorder.append(one.q, one.u, truth=one.truth if truth else None, dt=robot.robot.dt)

@@ -16,11 +16,9 @@ from genan.words import reading_unit
 
 
 class FiniteDifference:
-    """Joint velocities (q_t - q_{t-1}) / dt of the last two readings that differ in time.
-
-    Where readings were lost in between, the difference is taken over the periods that passed: time
-    stamps are rounded to whole periods, because their jitter is not motion.
-    """
+    """Joint velocities (q_t - q_{t-1}) / dt of the last two readings that differ in time. Where
+    readings were lost in between, the difference is taken over the periods that passed: time stamps
+    are rounded to whole periods, because their jitter is not motion."""
 
     def __init__(self, nq: int, dt: float) -> None:
         """``nq`` joints, read every ``dt`` [s]."""

@@ -56,16 +56,15 @@ class WallClock:
                 time.sleep(left - self.spin)
 
 
+@dataclass
 class StepClock:
     """The time of a computed robot: each command moves it on by a period, as fast as that goes."""
 
-    def __init__(self, period: float) -> None:
-        """``period`` [s] of the robot."""
-        self._period = period
-        self.steps = 0  # Periods that have passed.
+    period: float  # Of the robot [s].
+    steps: int = 0  # Periods that have passed.
 
     def now(self) -> float:
-        return self.steps * self._period
+        return self.steps * self.period
 
     def advance(self) -> None:
         """One period has passed."""
@@ -82,9 +81,8 @@ class Pacer:
 
     def __init__(self, clock: Clock, dt: float, *, origin: float) -> None:
         """Ticks every ``dt`` [s], whole periods after ``origin`` [s]; the first is the next."""
-        self._clock, self._dt = clock, dt
+        self._clock, self._dt, self._next = clock, dt, 0
         self._start = origin + math.ceil((clock.now() - origin) / dt - ROUNDING) * dt
-        self._next = 0
         self.missed = 0  # Periods without a tick so far.
 
     def wait(self) -> tuple[float, float]:
@@ -105,8 +103,8 @@ class Reading:
 
     time: float  # When it was measured [s], by the robot's clock; the same time: the same reading.
     q: Positions
+    # Whatever else it reports, by name (as ``pressure`` [bar]).
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
-    """Whatever else it reports, by name (as ``pressure`` [bar])."""
 
 
 class Sighting(NamedTuple):
@@ -229,10 +227,8 @@ def interface_names() -> tuple[str, ...]:
 
 
 def open_robot(name: str, **settings: Any) -> RobotInterface:
-    """Make the robot interface ``name``, not connected yet, with the ``settings`` of its class.
-
-    It is ``virtual-NAME``, or one that a robot's package offers (``RobotPackage.interfaces``).
-    """
+    """Make the robot interface ``name``, not connected yet, with the ``settings`` of its class. It
+    is ``virtual-NAME``, or one that a robot's package offers (``RobotPackage.interfaces``)."""
     owners = [package.name for known, package in _interfaces() if known == name]
     if not owners:
         if name.startswith(VIRTUAL):

@@ -100,10 +100,8 @@ class SafetySettings:
 
 
 class Guard:
-    """Looks at every tick of one flight, and says when to stop.
-
-    It lets no control out of its range or past its rate limit. A new flight needs a new one.
-    """
+    """Looks at every tick of one flight, and says when to stop. It lets no control out of its range
+    or past its rate limit. A new flight needs a new one."""
 
     def __init__(self, robot: Robot, settings: SafetySettings, *, now: float) -> None:
         """Begin to watch ``robot`` at ``now`` [s] by the loop's clock."""

@@ -1,9 +1,8 @@
 """``Robot``: joints, controls, rate, and the rigid-body model, compiled from MJCF or URDF.
 
-The compiled model is the bare arm: actuators, sensors and keyframes are taken out because the
-actuator network is the drive, and constraint forces (contacts, joint limits, dry friction) are off,
-so that inverse dynamics and stepping are exact inverses of each other. Passive terms (springs,
-dampers, armature, gravity) stay.
+The model is the bare arm: actuators, sensors and keyframes are taken out because the actuator
+network is the drive, and constraint forces (contacts, joint limits, dry friction) are off, so that
+inverse dynamics and stepping are exact inverses. Passive terms (springs, dampers, gravity) stay.
 """
 
 import math

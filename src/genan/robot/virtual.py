@@ -53,10 +53,8 @@ class VirtualRobot(ABC):
         self, u: Float[np.ndarray, "batch T nu"], *, hours: Float[np.ndarray, " batch"], keep: int
     ) -> tuple[Float[np.ndarray, "batch keep nq"], Mapping[str, Float[np.ndarray, "batch keep _"]]]:
         """Play each row of controls from rest; positions and truth of the last ``keep`` periods.
-
-        Positions are those read when a period's control is given. ``hours`` is the age of each
-        copy [h]; a robot that does not age ignores it.
-        """
+        Positions are those read when a period's control is given. ``hours`` is the age of each copy
+        [h]; a robot that does not age ignores it."""
         positions, truths = [], []
         for controls in u:
             self.reset()

@@ -1,6 +1,5 @@
 """A PAMY2 as its client sees it: ``Pamy2Udp`` over a network, in the robot's own protocol;
-``O80Robot`` behind the lab's software, o80, in the shared memory of one computer.
-"""
+``O80Robot`` behind the lab's software, o80, in the shared memory of one computer."""
 
 import importlib
 import socket
@@ -46,11 +45,9 @@ class Pamy2Client(interface.RobotInterface):
         self._last_heard = 0.0
 
     def command(self, u: Joints) -> Joints:
-        """Send the pressures of u for the coming period; returns u within its range.
-
-        What is returned, and recorded, is u before it is rounded to whole counts of pressure (by
-        0.00014, joint 1, to 0.0005, joint 2), as in recordings that actuators are fitted to.
-        """
+        """Send the pressures of u for the coming period; returns u within its range. What is
+        returned, and recorded, is u before it is rounded to whole counts of pressure (by 0.00014,
+        joint 1, to 0.0005, joint 2), as in recordings that actuators are fitted to."""
         if not np.isfinite(u).all():
             raise SettingError(f"Controls must be finite numbers, got {u}; nothing was sent.")
         sent: Joints = np.minimum(np.maximum(u, self._low), self._high)
@@ -63,11 +60,9 @@ class Pamy2Client(interface.RobotInterface):
 
 @dataclass(eq=False)
 class Pamy2Udp(Pamy2Client):
-    """A PAMY2 over UDP, or a virtual one behind ``genan serve``; connects to nothing yet.
-
-    ``read`` gives the newest valid telegram of this robot, the same again when nothing new has
-    come; whatever else arrives is counted in ``statistics`` and dropped.
-    """
+    """A PAMY2 over UDP, or a virtual one behind ``genan serve``; connects to nothing yet. ``read``
+    gives the newest valid telegram of this robot, the same again when nothing new has come;
+    whatever else arrives is counted in ``statistics`` and dropped."""
 
     host: str = "127.0.0.1"  # Name or address of the robot (the lab's is at 192.168.0.110).
     port: int = 4700  # Its UDP port.
@@ -229,11 +224,9 @@ class Pamy2Udp(Pamy2Client):
 
 @dataclass(eq=False)
 class O80Robot(Pamy2Client):
-    """A PAMY2 as an ``o80_pam.FrontEnd``; o80 is imported when it connects.
-
-    Muscles and angles are in genan's order and sense already: the lab's driver, below o80, does
-    what ``Wiring`` does. The back-end clips pressures to its own limits as well.
-    """
+    """A PAMY2 as an ``o80_pam.FrontEnd``; o80 is imported when it connects. Muscles and angles are
+    in genan's order and sense already: the lab's driver, below o80, does what ``Wiring`` does. The
+    back-end clips pressures to its own limits as well."""
 
     segment: str = "real_robot"  # Name of the back-end's shared memory.
 

@@ -116,6 +116,7 @@ QUANTITIES = {
 DELAYS = (0.010, 0.040)  # Span of the delays in the lab's table [s].
 _PERIOD, _PERIODS = 10.0, 3  # Of the multisine [s], the first for the transient.
 _RAMP, _HOLD = 2.0, 2.0  # To the anchor pressures, and at them [s].
+_SWEEP, _SWEEP_PERIOD = 0.3, 40.0  # Amplitude of the slow sweep of a control, and its period [s].
 
 
 @dataclass(frozen=True)
@@ -214,14 +215,12 @@ def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     return found
 
 
-def hysteresis(
-    robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 40.0
-) -> list[HysteresisLoop]:
-    """Sweep each control by ``amplitude`` about rest, in a triangle of ``period`` [s]."""
-    n = round(period / robot.dt)
+def hysteresis(robot: VirtualPamy2) -> list[HysteresisLoop]:
+    """Sweep each control about rest, in a triangle."""
+    n = round(_SWEEP_PERIOD / robot.dt)
     t = np.arange(n + n // 2) / n
     triangle = 1.0 - np.abs((4.0 * t - 1.0) % 4.0 - 2.0)
-    u = robot.robot.u_rest + amplitude * triangle[:, None] * np.eye(4)[:, None]
+    u = robot.robot.u_rest + _SWEEP * triangle[:, None] * np.eye(4)[:, None]
     q, _ = robot.run(bar_from_control(u), keep=len(t))
     return [HysteresisLoop(j, u[j, -n:, j], q[j, -n:, j]) for j in range(4)]
 
@@ -251,7 +250,7 @@ class Identification:
             "[ms]; in brackets the real PAMY2, same experiment. * outside the spread of its "
             "identifications (and 10 %).",
             *(f"  {sentence}" for e in self.experiments for sentence in e.outside()),
-            f"Hysteresis loop of a slow sweep of +-0.3 in u, widest [deg]: {', '.join(widths)}",
+            f"Hysteresis of a slow sweep of +-{_SWEEP:g} in u, widest [deg]: {', '.join(widths)}",
         ]
 
     def save_figures(self, folder: Path) -> tuple[Path, Path]:
@@ -288,8 +287,9 @@ def response_figure(experiments: Sequence[Experiment]) -> Figure:
         phase.set(xlabel="frequency [Hz]", yticks=np.arange(-360, 1, 90))
     axes[0, 0].set_ylabel("gain [deg per 1000 counts]")
     axes[1, 0].set_ylabel("phase [deg]")
-    drawn = "dots measured, lines second order with delay"
-    figure.suptitle(f"Response of the joint angle to differential pressure: {drawn}")
+    figure.suptitle(
+        "Joint angle by differential pressure: dots measured, lines second order, delay"
+    )
     return figure
 
 

@@ -82,11 +82,9 @@ class Cup(eqx.Module):
 
     def bends(self, first: Pieces, second: Pieces, thickness: Array) -> tuple[Which, Which, Pieces]:
         """Which pieces of a string of radius ``thickness`` [m] are bent over the rim, which over
-        the rim or the lower edge, and where [m].
-
-        A piece that crosses an edge goes straight to it and straight on, as a real string does. The
-        rim is crossed upright, the lower edge at half a right angle.
-        """
+        the rim or the lower edge, and where [m]. A piece that crosses an edge goes straight to it
+        and straight on, as a real string does. The rim is crossed upright, the lower edge at half a
+        right angle."""
         (r0, z0), (r1, z1) = self.half_plane(first), self.half_plane(second)
         away_r, away_z = jnp.array([[0.0], [0.5**0.5]]), jnp.array([[1.0], [-(0.5**0.5)]])
         level = jnp.stack([self.height - self.half_wall, self.half_wall])[:, None]
@@ -281,11 +279,9 @@ class CupAndBallState(eqx.Module):
 
 
 class CupAndBall(eqx.Module):
-    """Everything that is fixed about cup, string and ball, and their pull on the arm.
-
-    Each substep of the arm (0.5 ms) is cut into four, over which the forearm moves with the joints
-    as in its middle; every force on string or ball is taken from the arm again, at once.
-    """
+    """Everything that is fixed about cup, string and ball, and their pull on the arm. Each substep
+    of the arm (0.5 ms) is cut into four, over which the forearm moves with the joints as in its
+    middle; every force on string or ball is taken from the arm again, at once."""
 
     cup: Cup
     string: String
@@ -410,10 +406,8 @@ AIR_DENSITY = 1.2  # kg/m^3
 
 def cup_and_ball(seed: int) -> CupAndBall:
     """Cup, string and ball of specimen ``seed``, each a little off the drawing (``pamy2-cup``).
-
     Tags as in ``parameters``; what is marked [A] is deliberately not what the simulation of the
-    task assumes: a policy must cope with the difference.
-    """
+    task assumes: a policy must cope with the difference."""
     # From specimen to specimen, relative, one standard deviation cut at two [A]: restitution,
     # friction, length, mass of the ball, stiffness and damping of the string.
     spread = np.array([0.10, 0.15, 0.005, 0.01, 0.15, 0.20])

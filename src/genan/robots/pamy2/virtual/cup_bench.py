@@ -37,19 +37,14 @@ class CupOutcome(Enum):
 
 
 class CupBench(robot.VirtualPamy2Cup):
-    """A PAMY2 that holds a cup with a ball on a string.
-
-    Read and command it as ``VirtualPamy2``. It is deterministic too: seed, hours, trial and
-    commands settle everything.
-    """
+    """A PAMY2 that holds a cup with a ball on a string, read and commanded as ``VirtualPamy2``.
+    Seed, hours, trial and commands settle everything."""
 
     pushable = False
 
     def reset(self, trial: int = 0) -> None:
-        """Put the arm back to hang at its rest controls, the ball below the cup.
-
-        In trial 0 the ball hangs still; in each other it swings by a millimetre or two of its own.
-        """
+        """Put the arm back to hang at its rest controls, the ball below the cup: still in trial 0,
+        in each other it swings by a millimetre or two of its own."""
         if trial < 0:
             raise SettingError(f"Trials are counted from 0, got trial {trial}.")
         super().reset()

@@ -141,10 +141,8 @@ Obstacle = enum.Enum("Obstacle", "NOTHING TABLE NET FLOOR")  # What the ball met
 
 @dataclass(frozen=True)
 class Room:
-    """Places and surfaces. [R] lab's source, [L] literature, [C] calibrated, [A] assumed.
-
-    World frame, the lab's: z up, floor at z = 0, balls come along -y, the arm reaches to +x.
-    """
+    """Places and surfaces. [R] lab's source, [L] literature, [C] calibrated, [A] assumed. World
+    frame, the lab's: z up, floor at z = 0, balls come along -y, the arm reaches to +x."""
 
     base: Triple = (0.0, 0.0, 1.21)  # Origin of the arm's base, its axes along the world's [m] [R].
     table: Triple = (0.4, 1.57, 0.775)  # Middle of its top; the net is above, along x [m] [R].
@@ -234,12 +232,10 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True)
 class RacketModel:
-    """The racket and its spread. [R] lab's source, [D] from recorded hits, [A] assumed.
-
-    An elliptic plate; its nearest point decides: over the face the ball is pushed along the normal,
-    at the rim away from the rim. Every hit has its own restitution, tangential factor and tilt:
-    rubber is sponge, pimples and dust.
-    """
+    """The racket and its spread. [R] lab's source, [D] from recorded hits, [A] assumed. An elliptic
+    plate; its nearest point decides: over the face the ball is pushed along the normal, at the rim
+    away from the rim. Every hit has its own restitution, tangential factor and tilt: rubber is
+    sponge, pimples and dust."""
 
     half_width: float = 0.0743  # Across the handle [m] [R].
     half_length: float = 0.0941  # Along the handle [m] [R].
@@ -384,10 +380,8 @@ class RallyOutcome(enum.Enum):
 
 
 class TennisBench(VirtualPamy2):
-    """One robot at one table: all that a ``VirtualPamy2`` does, with a ball.
-
-    The same seed, hours, trial and commands give the same flight to the last bit.
-    """
+    """One robot at one table: all that a ``VirtualPamy2`` does, with a ball. The same seed, hours,
+    trial and commands give the same flight to the last bit."""
 
     gun, physics, room, racket_model = BallGun(), BallPhysics(), Room(), RacketModel()
 

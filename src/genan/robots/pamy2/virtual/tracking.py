@@ -58,9 +58,7 @@ class Tracker:
 
     def see(self, time: float, position: Point, *, hidden: float = 0.0) -> None:
         """The ball is at ``position`` [m] at ``time`` [s], its view blocked by ``hidden`` (0 to 1).
-
-        Between two calls the ball is taken to have moved straight.
-        """
+        Between two calls the ball is taken to have moved straight."""
         here = np.asarray(position, float)
         if not (np.isfinite(time) and np.isfinite(here).all()):
             raise SettingError(f"A ball is somewhere at a time; got {here.tolist()} m at {time} s.")
