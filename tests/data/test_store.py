@@ -165,6 +165,21 @@ def test_a_damaged_file(stored, path):
         load(path)
 
 
+def test_a_damaged_head_is_refused_whatever_is_hit(stored, path):
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for place in rng.integers(0, 2000, 3):
+            damaged[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        try:
+            load(path)
+        except DataError:
+            refused += 1
+    assert refused > 50
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -219,7 +219,11 @@ def open_to_read(path: Path) -> Iterator[tuple[h5py.File, Summary]]:
             raise DataError(f"{path} is cut short: {end}; {again}.") from None
         raise DataError(f"{path} cannot be read: {reason(error)}.") from None
     try:
-        yield file, _summarise(file, path)
+        try:
+            head = _summarise(file, path)
+        except (KeyError, TypeError, ValueError, MemoryError) as error:  # h5py on nonsense
+            raise OSError(str(error)) from None
+        yield file, head
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} is damaged: {reason(error)}; {again}.") from None
     except DataError as error:
@@ -237,13 +241,14 @@ def summary(path: Path | str) -> Summary:
 def _summarise(file: h5py.File, path: Path) -> Summary:
     attributes = dict(file.attrs)
     found = _texts(attributes["format"])[0] if "format" in attributes else None
-    format = f"its 'format' should be {FORMAT!r} and is {found!r}; it holds {listing(sorted(file))}"
+    held = listing(sorted(map(str, file)))
+    other = f"its 'format' should be {FORMAT!r} and is {found!r}; it holds {held}"
     wanted = {"version", "dt", "control_range", *trajectories.NAMES}
     missing = sorted(wanted - attributes.keys())
     version = np.asarray(attributes.get("version", 0))
     readable = version.dtype.kind in "iu" and not version.ndim and version <= VERSION
     refuse(
-        (found != FORMAT, f"This is not a recording of genan: {format}."),
+        (found != FORMAT, f"This is not a recording of genan: {other}."),
         (missing, f"It lacks the attribute {listing(missing)}; see docs/data-format.md."),
         (not readable, f"It has format version {version}; this genan reads up to {VERSION}."),
         error=DataError,
@@ -304,7 +309,9 @@ def _refuse_cut(dataset: h5py.Dataset, rows: int, path: Path) -> None:
 def _dataset(file: h5py.File, name: str, ndim: int, *, kinds: str = "iuf") -> Any:
     dataset = file.get(name)
     if not isinstance(dataset, h5py.Dataset):
-        raise DataError(f"It lacks the dataset {name!r}; it holds {listing(sorted(file))}.")
+        raise DataError(
+            f"It lacks the dataset {name!r}; it holds {listing(sorted(map(str, file)))}."
+        )
     if dataset.ndim != ndim or dataset.dtype.kind not in kinds:
         expected, came = f"numbers with {ndim} dimensions", f"{dataset.dtype} {list(dataset.shape)}"
         raise DataError(f"The dataset {name!r} should be {expected} and is {came}.")
