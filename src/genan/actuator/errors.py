@@ -12,7 +12,7 @@ Order (past samples) and ridge are chosen by the one-step error on trajectories 
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -229,6 +229,12 @@ def fit_arx(data: Trajectories, *, orders: Sequence[int] = ORDERS, seed: int = 0
 HeldOutErrors = Float[np.ndarray, "2 nq"]
 """Root mean square errors on what was left out, over all folds together: of the next position, and
 of the position at the end of a rollout, cut at the range of the joint [rad or m]."""
+
+
+def relative_errors(errors: HeldOutErrors, baselines: Mapping[str, HeldOutErrors]) -> np.ndarray:
+    """Means over the joints, relative to constant velocity and to standing still."""
+    usual = [baselines[CONSTANT_VELOCITY.name][0], baselines[STANDING_STILL.name][1]]
+    return np.asarray((errors / np.maximum(usual, np.finfo(float).tiny)).mean(axis=1))
 
 
 @dataclass(frozen=True, eq=False)

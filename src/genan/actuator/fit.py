@@ -23,13 +23,7 @@ from genan.actuator.contract import CONTRACT
 from genan.actuator.dataset import Data, SharedData
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.ensemble import load as load_actuators
-from genan.actuator.errors import (
-    CONSTANT_VELOCITY,
-    STANDING_STILL,
-    HeldOutErrors,
-    HeldOutSamples,
-    JobProgress,
-)
+from genan.actuator.errors import HeldOutErrors, HeldOutSamples, JobProgress, relative_errors
 from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, clear, keep
 from genan.actuator.settings import FitSettings
 from genan.actuator.training import KINDS
@@ -359,7 +353,7 @@ def choose_model(
             held_out = HeldOutSamples.of(dataset, trajectories, lead=lead - first + 1)
             baselines = held_out.judge_baselines(dataset)
         errors = held_out.judge(ensembles[name], dataset, fitting.dynamics)
-        judged.append(Candidate(name, words, made, errors, _relative(errors, baselines)))
+        judged.append(Candidate(name, words, made, errors, relative_errors(errors, baselines)))
         if number == len(linear):
             best = min(judged, key=lambda one: one.score)
             nearest = min(judged, key=lambda one: one.relative[0])
@@ -388,27 +382,23 @@ def choose_model(
 
 
 def _fit_candidate(
-    settings: FitSettings,
-    data: SharedData,
-    robot: AnyRobot,
-    out: Path | None,
-    observer: FitObserver,
+    made: FitSettings, data: SharedData, robot: AnyRobot, out: Path | None, observer: FitObserver
 ) -> tuple[Fitting, Ensemble]:
     """A candidate's ensemble: of an earlier run, on the same data and settings, or new."""
     folder = kept = None
-    if out is not None and settings.hidden:  # a linear model is solved at once
-        folder = out / CANDIDATES / named(settings)[0].replace(" ", "-")
+    if out is not None and made.hidden:  # a linear model is solved at once
+        folder = out / CANDIDATES / named(made)[0].replace(" ", "-")
     try:
         if observer.stopping():
             raise FitInterruptedError
         if folder is not None and (folder / CONTRACT).exists():
             with suppress(ActuatorError):
                 kept = load_actuators(folder)
-                same = kept.record.get("settings") == settings.settings()
+                same = kept.record.get("settings") == made.settings()
                 data_same = kept.record["data"]["fingerprint"] == data.trajectories.fingerprint
                 kept = kept if same and data_same else None
             folder = None
-        fitting = Fitting(data, robot, settings, out=folder)
+        fitting = Fitting(data, robot, made, out=folder)
         return fitting, kept or fitting.run(observer)
     except FitInterruptedError:
         safe = f"; what was finished is safe in {out}" if out is not None else ""
@@ -421,13 +411,7 @@ def decide(judged: Judged, baselines: Baselines) -> tuple[Candidate, Candidate]:
     linear = [one for one in judged if not one.settings.hidden]
     best = min(linear, key=lambda one: one.score)
     better = [one for one in judged if one.settings.hidden and one.beats(best)]
-    others = [_relative(errors, baselines) for errors in baselines.values()]
+    others = [relative_errors(errors, baselines) for errors in baselines.values()]
     least = np.min([*others, *(one.relative for one in linear)], axis=0)
     unsurpassed = [one for one in better if (one.relative <= least).all()]
     return best, min(unsurpassed or better, key=lambda one: one.score, default=best)
-
-
-def _relative(errors: HeldOutErrors, baselines: Baselines) -> Float[np.ndarray, " 2"]:
-    """Means over the joints, relative to constant velocity and to standing still."""
-    usual = [baselines[CONSTANT_VELOCITY.name][0], baselines[STANDING_STILL.name][1]]
-    return np.asarray((errors / np.maximum(usual, np.finfo(float).tiny)).mean(axis=1))

@@ -43,7 +43,7 @@ Symmetric = tuple[Scalar, ...]  # A symmetric 3 x 3 matrix as (xx, yy, zz, xy, x
 ZERO: Vector = (0.0, 0.0, 0.0)
 ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # Of a symmetric matrix, as above.
 ScalarFunction = Callable[..., Scalars]  # Takes one list of scalars per argument.
-Pullback = Callable[..., Sequence[Scalars]]  # Arguments and cotangents of results to their own.
+Pullback = Callable[..., Sequence[Scalars]] | None  # Arguments, results' cotangents to their own.
 AnyArray = Float[Array, "..."]
 Index = Int[np.ndarray, "..."]  # For each entry of an array, which scalar it is.
 
@@ -124,13 +124,9 @@ def solve(matrix: Sequence[Scalars], right: Scalars, *, kept: bool = False) -> l
 
 
 def lift(
-    function: ScalarFunction,
-    dof: Sequence[int],
-    *,
-    result: Index | None = None,
-    pullback: Pullback | None = None,
+    f: ScalarFunction, dof: Sequence[int], *, result: Index | None = None, pullback: Pullback = None
 ) -> Callable[..., AnyArray]:
-    """Make ``function`` take and return arrays; those of another shape than [nq] are refused.
+    """Make ``f`` take and return arrays; those of another shape than [nq] are refused.
 
     ``dof`` says for each entry of an argument which scalar it is, ``result`` the same of the result
     (left out: ``dof``). The derivative, ``pullback`` or JAX's, is in reverse mode only. It keeps
@@ -143,12 +139,12 @@ def lift(
 
     def evaluate(*arguments: Joints) -> AnyArray:
         check_shapes(len(order), *arguments)
-        return assemble(function(*map(split, arguments)), index, jnp.result_type(*arguments))
+        return assemble(f(*map(split, arguments)), index, jnp.result_type(*arguments))
 
     def differentiate(*scalars: Scalars) -> Sequence[Scalars]:
         *arguments, cotangents = scalars
         traced = lambda value: jnp.asarray(value, jnp.result_type(*cotangents))
-        pull = jax.vjp(lambda *values: [*map(traced, function(*values))], *arguments)[1]
+        pull = jax.vjp(lambda *values: [*map(traced, f(*values))], *arguments)[1]
         return pull(list(cotangents))
 
     def backward(arguments: tuple[Joints, ...], cotangent: AnyArray) -> tuple[Joints, ...]:

@@ -262,7 +262,7 @@ class CupScene(eqx.Module):
     @classmethod
     def load(cls, robot: Robot | str, settings: CupSettings | None = None) -> "CupScene":
         """The scene on ``robot``; refused without a cup at the end of a chain of hinges."""
-        robot = Robot.load(robot) if isinstance(robot, str) else robot
+        robot = Robot.load(robot)
         if robot.end_effector != CUP_SITE:
             has = f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}"
             needs = f"needs a robot whose end_effector is the site {CUP_SITE!r}"

@@ -77,7 +77,7 @@ class ArmScene(eqx.Module):
     @classmethod
     def load(cls, robot: Robot | str) -> "ArmScene":
         """The arm of ``robot``."""
-        robot = Robot.load(robot) if isinstance(robot, str) else robot
+        robot = Robot.load(robot)
         return cls(load_dynamics(robot), *map(tuple, robot.q_range.tolist()))
 
     @property
@@ -222,7 +222,7 @@ class Simulator(eqx.Module):
             scene: what else there is; left out: the bare arm.
             precision: of the networks' matrix products.
         """
-        robot = Robot.load(robot) if isinstance(robot, str) else robot
+        robot = Robot.load(robot)
         scene = ArmScene.load(robot) if scene is None else scene
         ensemble.contract.check_robot(robot)
         ensemble.contract.check_rate(scene.dt, whose="the scene")
