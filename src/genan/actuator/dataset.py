@@ -436,10 +436,10 @@ def gather(
         [name for name, low, high in zip(names, *seen, strict=True) if not low < high]
         for names, seen in ((channels.joints, q_seen), (channels.controls, u_seen))
     )
-    inputs, recorded = history.inputs(channels.nq, channels.nu), "in the training data; record"
+    inputs = history.inputs(channels.nq, channels.nu)
     few = f"There are {len(learnt)} samples to learn from, fewer than the network's {inputs} inputs"
-    fixed = f"Control {listing(constant)} never changes {recorded} data that varies it"
-    unmoved = f"Joint {listing(still)} never moves {recorded} motion of every joint"
+    unmoved = f"Joint {listing(still)} never moves in the training data; record motion of each"
+    fixed = f"Control {listing(constant)} never changes in the training data; record it varied"
     only = "or give --allow-constant and use the model at this value of it only."
     refuse(
         (len(learnt) < inputs, f"{few}; record more, or take a shorter history."),
