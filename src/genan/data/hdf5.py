@@ -309,9 +309,8 @@ def _refuse_cut(dataset: h5py.Dataset, rows: int, path: Path) -> None:
 def _dataset(file: h5py.File, name: str, ndim: int, *, kinds: str = "iuf") -> Any:
     dataset = file.get(name)
     if not isinstance(dataset, h5py.Dataset):
-        raise DataError(
-            f"It lacks the dataset {name!r}; it holds {listing(sorted(map(str, file)))}."
-        )
+        held = listing(sorted(map(str, file)))
+        raise DataError(f"It lacks the dataset {name!r}; it holds {held}.")
     if dataset.ndim != ndim or dataset.dtype.kind not in kinds:
         expected, came = f"numbers with {ndim} dimensions", f"{dataset.dtype} {list(dataset.shape)}"
         raise DataError(f"The dataset {name!r} should be {expected} and is {came}.")
@@ -488,8 +487,7 @@ class Recorder:
         self._lock = Lock(self.path)
         self._file: h5py.File | None = None
         self._datasets: dict[str, Any] = {}
-        self._lengths: list[int] = []
-        self._names: list[str] = []
+        self._lengths, self._names, self._rows = list[int](), list[str](), 0
         try:
             self._start(self._previous(resume) if self.partial.exists() else None)
         except BaseException:
@@ -555,11 +553,12 @@ class Recorder:
                     raise DataError(f"{what} must be finite numbers {shape}, not {size}.")
             truths = {f"{TRUTH}/{name}": truth[name] for name in self.truth}
             for name, values in {"q": q, "u": u, **truths}.items():
-                self._put(name, sum(self._lengths), values)
+                self._put(name, self._rows, values)
             self._put("recording", number, np.array([names[0].encode()], dtype=_NAME))
             self._put("length", number, np.array([len(q)]))
         self._lengths.append(len(q))
         self._names += names
+        self._rows += len(q)
 
     def finish(self) -> Path:
         """Make the finished file (same content, same bytes) and remove the partial one."""
@@ -631,10 +630,11 @@ class Recorder:
                 self._datasets[name] = growing_dataset(file, name, dtype=kind, rows=rows)
             if previous is not None:
                 self._lengths, self._names = previous.lengths.tolist(), list(previous.recordings)
+                self._rows = previous.samples
                 names = np.array([name.encode() for name in self._names], dtype=_NAME)
                 with open_to_read(previous.path) as (source, _):
                     for name, target in self._datasets.items():
-                        rows = len(self) if name in ("length", "recording") else previous.samples
+                        rows = len(self) if name in ("length", "recording") else self._rows
                         target.resize(rows, axis=0)
                         copy_rows(names if name == "recording" else source[name], target, rows)
             file.flush()
