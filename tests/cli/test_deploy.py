@@ -131,6 +131,6 @@ def test_what_cannot_be_is_refused(refused, robots: None, tmp_path: Path) -> Non
     assert "joints" in refused(*on, *GOAL, "--policy", tmp_path / "two-link")
     assert "'memory'" in refused("deploy", "reacher", "--robot", "pamy3", *GOAL)
     assert "no setting 'host'" in refused(*on, *GOAL, "--host", "localhost")
-    assert "positive number of seconds" in refused(*on, *GOAL, "--max-seconds", 0)
+    assert "positive time" in refused(*on, *GOAL, "--max-seconds", 0)
     (tmp_path / "there.h5").write_text("")
     assert "exists already" in refused(*on, *GOAL, "--record", tmp_path / "there.h5")

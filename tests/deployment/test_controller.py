@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_refused(policy: NumpyPolicy) -> None:
         Goal(np.deg2rad([0.0, 90.0, 0.0, 0.0]), PAMY2)
     with pytest.raises(SettingError, match="A goal for 4 joints"):
         Goal(np.zeros(3), PAMY2)
-    with pytest.raises(SettingError, match="positive number of seconds"):
+    with pytest.raises(SettingError, match="positive time"):
         PolicyController(policy, Goal(GOAL, PAMY2), robot=PAMY2, seconds=0.0)
     with pytest.raises(PolicyError, match="Two rates"):
         PolicyController(policy, Goal(GOAL, PAMY2), robot=replace(PAMY2, dt=0.001))

@@ -257,7 +257,7 @@ def test_an_adapter_that_answers_nonsense_gets_no_nonsense_sent() -> None:
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(SettingError, match="positive number of seconds"):
+    with pytest.raises(SettingError, match="positive time"):
         ControlLoop(MemoryRobot(), max_seconds=0.0)
     with pytest.raises(SettingError, match="never reached"):
         ControlLoop(MemoryRobot()).run()

@@ -33,7 +33,7 @@ from jaxtyping import Float, Inexact
 
 from genan.deployment.controller import Kinematics, TaskObservation
 from genan.deployment.interface import Controls, Positions, Sighting
-from genan.errors import DataError, SettingError, check_choices, check_numbers
+from genan.errors import DataError, SettingError, check_choices, check_numbers, refuse
 from genan.robot import Robot
 from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple, launcher_text
 
@@ -279,8 +279,7 @@ class TrackedBall(TaskObservation):
         """Positions of ``source`` are in the base frame of ``robot``, whose end effector is the
         cup. ``buffer``: positions that the velocity is averaged over, as in the policy's constants;
         ``repeat``: periods of the robot between two of them."""
-        if buffer < 2:
-            raise SettingError(f"A velocity needs at least 2 ball positions, not {buffer}.")
+        refuse((buffer < 2, f"A velocity needs at least 2 ball positions, not {buffer}."))
         self._source, self._kinematics = source, Kinematics(robot)
         self._buffer, self._repeat, self._dt = buffer, repeat, robot.dt
         # Enough of the past to know where the cup was when a late frame was exposed.

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.interface import Controls, Positions, Reading
-from genan.errors import SettingError
+from genan.errors import SettingError, refuse
 from genan.rl.contract import PolicyContract
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Robot
@@ -141,8 +141,7 @@ class PolicyController(Controller):
         contract = PolicyContract.from_settings(policy.contract)
         contract.check_robot(robot)
         seconds = float(contract.constants["duration"]) if seconds is None else seconds
-        if not seconds > 0.0:
-            raise SettingError(f"A policy runs for a positive number of seconds, not {seconds:g}.")
+        refuse((not seconds > 0.0, f"A policy runs for a positive time, not {seconds:g} s."))
         self.repeat = policy.action_repeat
         self._policy, self._task = policy, task
         self._velocity = FiniteDifference(robot.nq, robot.dt)

@@ -16,7 +16,7 @@ from genan.deployment.controller import Controller
 from genan.deployment.flight import Flight, FlightRecorder
 from genan.deployment.interface import Controls, Reading, RobotInterface
 from genan.deployment.safety import Guard, SafetySettings, Stop, StopReason
-from genan.errors import SettingError
+from genan.errors import SettingError, refuse
 from genan.robot import Robot
 
 TO_REST = "to rest"  # Name of the last phase of every flight.
@@ -92,8 +92,7 @@ class ControlLoop:
             stopping: asked at every tick; true ends the flight, as Ctrl-C does.
             max_seconds: longest flight by the loop's clock, the ramp to rest not counted [s].
         """
-        if not max_seconds > 0.0:
-            raise SettingError(f"A flight takes a positive number of seconds, not {max_seconds:g}.")
+        refuse((not max_seconds > 0.0, f"A flight takes a positive time, not {max_seconds:g} s."))
         safety = SafetySettings() if safety is None else safety
         self.dry = isinstance(robot, interface.DryRun)
         # The arm of a dry run has every reason not to move.

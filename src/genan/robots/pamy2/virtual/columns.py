@@ -11,14 +11,9 @@ Columns = Float[Array, "3 *#points"]
 Symmetric = Float[Array, "6 points"]  # Matrices as xx, yy, zz, xy, xz, yz.
 
 
-def dot(a: Columns, b: Columns) -> Float[Array, "..."]:
-    """Inner products."""
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def total(parts: Float[Array, "rows things *points"]) -> Float[Array, "rows *points"]:
-    """Sum over things, of which there are few."""
-    return reduce(add, (parts[:, i] for i in range(parts.shape[1])))
+#: Inner products; and the sum over things, of which there are few, of [rows, things, points].
+dot = lambda a, b: a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+total = lambda parts: reduce(add, (parts[:, i] for i in range(parts.shape[1])))
 
 
 def cross(a: Columns, b: Columns) -> Float[Array, "3 ..."]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.errors import SettingError
+from genan.errors import SettingError, refuse
 from genan.robots.pamy2.pressures import Joints, Muscles, bar_from_control
 from genan.robots.pamy2.virtual import robot
 from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm, RigidArm
@@ -45,8 +45,7 @@ class CupBench(robot.VirtualPamy2Cup):
     def reset(self, trial: int = 0) -> None:
         """Put the arm back to hang at its rest controls, the ball below the cup: still in trial 0,
         in each other it swings by a millimetre or two of its own."""
-        if trial < 0:
-            raise SettingError(f"Trials are counted from 0, got trial {trial}.")
+        refuse((trial < 0, f"Trials are counted from 0, got trial {trial}."))
         super().reset()
         self.was_in_cup = False  # Whether the ball was in the cup at any tick of this trial.
         self.time_in_cup = 0.0  # For how long in all the ball was in the cup in this trial [s].

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import SettingError
+from genan.errors import SettingError, refuse
 from genan.robots.pamy2.pressures import Joints, Muscles
 from genan.robots.pamy2.virtual.parameters import design
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
@@ -36,6 +36,7 @@ from genan.robots.pamy2.virtual.tracking import Cameras, Point
 Triple = tuple[float, float, float]
 Offsets = Float[np.ndarray, "4 3"]  # Joint origins, each in the frame of the link before [m].
 STEP = 0.0005  # Longest step of the flight [s].
+_LONGEST = 5.0  # A ball that is not judged by then is given up [s]; none flies that long.
 
 # Vectors as triples of plain floats: for a single ball quicker than arrays of three.
 _STILL, _UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
@@ -359,14 +360,10 @@ class BallGun:
         chance = np.random.default_rng([0xBA11, trial]).standard_normal(len(QUANTITIES))
         drawn = np.array(self.mean) + self._root @ chance
         x, y, z, speed, azimuth, elevation, top, side = drawn.tolist()
-        level = speed * math.cos(elevation)
-        sine, cosine = math.sin(azimuth), math.cos(azimuth)
+        level, sine, cosine = speed * math.cos(elevation), math.sin(azimuth), math.cos(azimuth)
         # Topspin turns about the level axis across the flight: the ball's upper side runs ahead.
         velocity = (level * sine, -level * cosine, speed * math.sin(elevation))
         return BallState((x, y, z), velocity, (top * cosine, top * sine, side))
-
-
-_LONGEST = 5.0  # A ball that is not judged by then is given up [s]; none flies that long.
 
 
 class RallyOutcome(enum.Enum):
@@ -405,8 +402,7 @@ class TennisBench(VirtualPamy2):
 
     def launch(self, trial: int) -> None:
         """Shoot ball number ``trial``: the same for all robots, unlike the hit."""
-        if trial < 0:
-            raise SettingError(f"Balls are numbered from 0 on; got trial {trial}.")
+        refuse((trial < 0, f"Balls are numbered from 0 on; got trial {trial}."))
         self._begin(self.gun.shot(trial))
         self._chance = np.random.default_rng([0x417, self.seed, trial])
         self._luck = float(np.random.default_rng([0xB0C, trial]).standard_normal())
