@@ -19,7 +19,6 @@ import numpy as np
 from machine import machine
 
 from genan.deployment.controller import Goal, PolicyController
-from genan.deployment.flight import Flight, spread
 from genan.deployment.interface import (
     Clock,
     Pacer,
@@ -29,7 +28,7 @@ from genan.deployment.interface import (
     WallClock,
     open_robot,
 )
-from genan.deployment.loop import ControlLoop
+from genan.deployment.loop import ControlLoop, Flight, spread
 from genan.deployment.safety import SafetySettings
 from genan.rl.numpy_policy import load
 from genan.robot import Robot

@@ -14,9 +14,8 @@ import pytest
 from tests.deployment.faulty import PAMY2, FaultyRobot, MemoryRobot, Stuck, Wave
 
 from genan.data import inspect, load
-from genan.deployment.flight import FlightRecorder, trainable
 from genan.deployment.interface import Reading
-from genan.deployment.loop import ControlLoop
+from genan.deployment.loop import ControlLoop, FlightRecorder, trainable
 from genan.deployment.safety import SafetySettings
 from genan.errors import DataError
 
@@ -85,7 +84,7 @@ def test_a_killed_process_loses_at_most_the_running_flight(
     script = textwrap.dedent("""
         import os, signal, sys
         from tests.deployment.faulty import PAMY2, MemoryRobot, Wave
-        from genan.deployment.flight import FlightRecorder
+        from genan.deployment.loop import FlightRecorder
         from genan.deployment.loop import ControlLoop
         with FlightRecorder(sys.argv[1], PAMY2, provenance={}) as recorder:
             with ControlLoop(MemoryRobot(), recorder=recorder) as loop:

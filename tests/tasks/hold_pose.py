@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from genan.deployment.controller import TaskObservation
-from genan.deployment.flight import Flight
-from genan.deployment.loop import TO_REST
+from genan.deployment.loop import TO_REST, Flight
 from genan.evaluation.transfer import PreparedTrial, TrialSetup, TrialVerdict
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState

@@ -289,9 +289,8 @@ class Deploy(PolicyOnRobot):
         missing = f"There is no task {self.task!r} to deploy; there are: 'reacher'."
         refuse((self.task != "reacher", missing))  # It needs nothing but the robot.
         from genan.deployment.controller import Goal
-        from genan.deployment.flight import FlightRecorder
         from genan.deployment.interface import DryRun
-        from genan.deployment.loop import TO_REST
+        from genan.deployment.loop import TO_REST, FlightRecorder
         from genan.deployment.safety import StopReason
         from genan.evaluation.transfer import load_policy, open_trials
 

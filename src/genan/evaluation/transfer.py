@@ -29,9 +29,8 @@ from genan.data.hdf5 import make_folder
 from genan.deployment import interface
 from genan.deployment.ball_tracking import BallTracker, NumpyBallFilter, Rally, TrackedBall
 from genan.deployment.controller import Controller, Goal, PolicyController, TaskObservation
-from genan.deployment.flight import Flight, FlightRecorder
 from genan.deployment.interface import Reading, RobotInterface, VirtualInterface
-from genan.deployment.loop import TO_REST, ControlLoop, Hold, RampTo
+from genan.deployment.loop import TO_REST, ControlLoop, Flight, FlightRecorder, Hold, RampTo
 from genan.deployment.safety import SafetySettings, StopReason
 from genan.errors import SettingError, listing, refuse
 from genan.evaluation.statistics import wilson

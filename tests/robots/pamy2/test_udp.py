@@ -22,7 +22,6 @@ from tests.robots.pamy2.udp_proxy import (
 )
 
 from genan.data import load
-from genan.deployment.flight import Flight, FlightRecorder
 from genan.deployment.interface import (
     ConnectionLostError,
     Reading,
@@ -30,7 +29,7 @@ from genan.deployment.interface import (
     StepClock,
     WallClock,
 )
-from genan.deployment.loop import ControlLoop
+from genan.deployment.loop import ControlLoop, Flight, FlightRecorder
 from genan.deployment.safety import SafetySettings, StopReason
 from genan.errors import SettingError
 from genan.robot import Robot
