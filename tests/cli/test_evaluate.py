@@ -322,7 +322,7 @@ def test_a_stranger_can_be_judged_with_his_robot(
 
 
 @pytest.mark.slow
-def test_networks_on_true_torques_stand_beside(
+def test_networks_on_true_torques_are_judged_too(
     genan: Callable, tmp_path: Path, judged_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, other = artifact(tmp_path / "a", members=2), artifact(tmp_path / "b", members=1)

@@ -246,7 +246,8 @@ class Evaluate:
         if train is None or (self.true_torque and len(paths) != 1):
             flag = "--true-torque needs one" if self.true_torque else "--uan learns from the"
             raise SettingError(f"{flag} training recording; give it by --train-data.")
-        folder, found = self.actuators / "baselines", dict[str, Ensemble]()
+        folder = self.actuators / "baselines"
+        found: dict[str, Ensemble] = {}
         if self.true_torque:
             none = f"{paths[0]} holds no true torques, which --true-torque learns from; record on a"
             none += " virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
