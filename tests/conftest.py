@@ -1,3 +1,4 @@
+import gc
 import os
 import sys
 import tempfile
@@ -28,6 +29,9 @@ _FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_spli
 if tuple(int(part) for part in version("jaxlib").split(".")[:3]) < (0, 11, 1):
     _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")]).strip()
+
+# Tracing makes millions of objects, and almost none is garbage in a cycle.
+gc.set_threshold(100_000, 20, 50)
 
 
 def _use_the_entry_points_of_this_tree() -> None:
