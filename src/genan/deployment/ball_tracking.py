@@ -286,7 +286,6 @@ class TrackedBall(TaskObservation):
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=50)
         self._seen: deque[tuple[float, np.ndarray]] = deque(maxlen=buffer)
         self._newest: Sighting | None = None
-        self._ticks = 0
 
     def watch(self, time: float, q: Positions) -> None:
         self._past.append((time, np.array(q)))
@@ -333,7 +332,7 @@ class Rally(TaskObservation):
         ``repeat`` periods; the end effector of ``robot`` is the racket."""
         self._tracker, self._kinematics = tracker, Kinematics(robot)
         self._base = np.array(tracker.ball_filter.scene.base)
-        self._dt, self._repeat, self._ticks = robot.dt, repeat, 0
+        self._dt, self._repeat = robot.dt, repeat
         self._racket: Vector | None = None
         self._velocity = np.zeros(3)
         self._ball: ObservedBall | None = None

@@ -113,11 +113,9 @@ class Guard:
         self._velocity = FiniteDifference(robot.nq, robot.dt)
         self._time: float | None = None
         self._fresh_at = self._moved_at = now
-        self._q = np.full(robot.nq, math.nan)
-        self._u = np.full(robot.nu, math.nan)
+        self._q, self._u = np.full(robot.nq, math.nan), np.full(robot.nu, math.nan)
         self._travel = np.zeros(robot.nu)
-        self._period = (1.0 - ROUNDING) * robot.dt
-        self._late_ticks = 0
+        self._period, self._late_ticks = (1.0 - ROUNDING) * robot.dt, 0
 
     def check_pace(self, lateness: float) -> Stop | None:
         """Look at how late [s] a tick is."""

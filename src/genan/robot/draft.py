@@ -39,11 +39,7 @@ class DraftNote:
 
 
 Notes = Mapping[str, DraftNote]  # By the key of robot.toml that they belong to.
-
-
-def guessed(text: str) -> DraftNote:
-    """The comment on a guess."""
-    return DraftNote(text, guess=True)
+guessed = lambda text: DraftNote(text, guess=True)  # The comment on a guess.
 
 
 @dataclass(frozen=True)

@@ -254,8 +254,6 @@ def _refuse(where: object, *rules: tuple[object, str]) -> None:
 
 
 # Reading robot.toml: every key has a reader that gives its value, or None where that does not fit.
-
-
 def _number(value: Any) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and math.isfinite(value) else None

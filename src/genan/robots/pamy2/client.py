@@ -151,11 +151,9 @@ class Pamy2Udp(Pamy2Client):
         verdict = self._order.take(state.telegram, now=now)
         if verdict == "old":
             return "old or twice"
-        if verdict == "next":
-            # The robot's clock goes round every 71 minutes; a difference of two telegrams doesn't.
-            self._robot_us += (state.time - self._robot_us + 2**31) % 2**32 - 2**31
-        else:
-            self._robot_us = state.time
+        # The robot's clock goes round every 71 minutes; a difference of two telegrams does not.
+        passed = (state.time - self._robot_us + 2**31) % 2**32 - 2**31
+        self._robot_us = self._robot_us + passed if verdict == "next" else state.time
         if verdict == "restarted":
             self.statistics["robot started again"] += 1
         self._last_heard = now

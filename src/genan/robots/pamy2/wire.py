@@ -26,7 +26,14 @@ PRESSURE_CONTROL = 1  # The only control word that is used; 2 would command posi
 WORD = 0xFFFFFFFF  # Counters and times go round at 32 bits.
 HIGHEST_ANGLE = 360.0  # No joint reports an angle beyond this [deg].
 SENSOR_RANGE = (-0.5, 10.5)  # Festo SPTW-P10R: 0 to 10 bar; with room for their error [bar].
+RIVALS = 5  # Telegrams in a row that count up from an old number: the sender started again ...
+QUIET = 0.01  # ... if nothing newer came for longer than telegrams overtake one another [s].
+Order = Literal["first", "next", "old", "restarted"]
 LARGEST = 2048  # Longest datagram to take whole [bytes]; longer than any telegram.
+#: Angle of an encoder's count [deg], by the parts list (poles, counts to a pole); not confirmed.
+ENCODER_COUNT = 360.0 / np.array([200 * 100, 92 * 200, 72 * 200, 72 * 200])
+SPEED_PERIODS = 5  # The speed is a difference over these; how the real robot has it is not known.
+_microseconds = lambda seconds: round(1e6 * seconds) & WORD
 
 _COMMAND = struct.Struct("<HHHHI20f")
 TO_ROBOT_BYTES = _COMMAND.size
@@ -137,11 +144,6 @@ def waiting(opened: socket.socket, most: int) -> Iterator[tuple[bytes, Address]]
         yield data, (str(sender[0]), int(sender[1]))
 
 
-RIVALS = 5  # Telegrams in a row that count up from an old number: the sender started again ...
-QUIET = 0.01  # ... if nothing newer came for longer than telegrams overtake one another [s].
-Order = Literal["first", "next", "old", "restarted"]
-
-
 class TelegramOrder:
     """Judges telegrams by their number, modulo 2**bits."""
 
@@ -202,11 +204,6 @@ class Wiring:
 #: The lab's PAMY2, by the source of its client (pam_interface, March 2024); the zeros are those of
 #: that robot's encoders.
 LAB = Wiring((-5.37, 2.5, -0.75, -44.5), (-1, -1, -1, 1), (False, False, False, True))
-
-#: Angle of an encoder's count [deg], by the parts list (poles, counts to a pole); not confirmed.
-ENCODER_COUNT = 360.0 / np.array([200 * 100, 92 * 200, 72 * 200, 72 * 200])
-SPEED_PERIODS = 5  # The speed is a difference over these; how the real robot has it is not known.
-_microseconds = lambda seconds: round(1e6 * seconds) & WORD
 
 
 class TelegramWriter:

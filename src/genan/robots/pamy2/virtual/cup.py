@@ -27,6 +27,15 @@ Masses = Float[Array, "6 points"]  # Symmetric matrices: xx, yy, zz, xy, xz, yz.
 PerPiece = Float[Array, " pieces"]
 Which = Bool[Array, " pieces"]
 
+#: Pieces of the string: one inside the ball, the others 17 mm long, which is shorter than the
+#: forearm is thick, so that no piece can slip through between its ends.
+PIECES = 11
+STEPS = 4  # Steps of the toy in one substep of the arm.
+AIR_DENSITY = 1.2  # kg/m^3
+_GUESSES = 3  # Which pieces pull is guessed, and corrected this often; later steps do the rest.
+_NEARLY = 1e-4  # A piece this little slack may come to pull within the step [m].
+_CREEP = 0.005  # Below this speed dry friction is viscous [m/s].
+_IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])  # As xx, yy, zz, xy, xz, yz.
 _TINY = 1e-9  # Keeps the direction of a point on the cup's axis, or in a corner, defined [m].
 
 
@@ -107,11 +116,6 @@ class Cup(eqx.Module):
         return bent[0], bent[0] | bent[1], jnp.where(bent[0], corner[:, 0], corner[:, 1])
 
 
-_GUESSES = 3  # Which pieces pull is guessed, and corrected this often; later steps do the rest.
-_NEARLY = 1e-4  # A piece this little slack may come to pull within the step [m].
-_CREEP = 0.005  # Below this speed dry friction is viscous [m/s].
-
-
 class StringPath(NamedTuple):
     """The way of a string: from point to point, over corners where pieces are bent."""
 
@@ -183,12 +187,8 @@ class String(eqx.Module):
         return -self.bending * (bend[:, 2:] - 2.0 * bend[:, 1:-1] + bend[:, :-2])
 
 
-# Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a stiff pad,
-# implicitly. Velocities are relative to the body that is touched.
-
-
 class BallContact(eqx.Module):
-    """How the ball rebounds, rubs and rolls."""
+    """How the ball rebounds, rubs and rolls: a hard ball bounces off a spring and damper."""
 
     radius: Scalar  # Of the ball [m].
     mass: Scalar  # Of the ball [kg]; it is solid and even.
@@ -201,7 +201,7 @@ class BallContact(eqx.Module):
     def force(
         self, touch: Proximity, velocity: Vector, spin: Vector, step: float
     ) -> tuple[Vector, Vector]:
-        """Force [N] and moment [N m] on the ball at ``velocity`` [m/s], ``spin`` [rad/s]."""
+        """Force [N] and moment [N m]; ``velocity`` [m/s], ``spin`` [rad/s] relative to the body."""
         depth = self.radius - touch.gap
         approach = -dot(velocity[:, None], touch.normal)
         pressing = jnp.maximum(self.stiffness * depth + self.damping * approach, 0.0)
@@ -234,7 +234,7 @@ def damping_for(restitution: Scalar, stiffness: Scalar, mass: Scalar) -> Scalar:
 
 
 class StringContact(eqx.Module):
-    """How the string lies on things."""
+    """How the string lies on things: a light string is laid on a stiff pad, implicitly."""
 
     stiffness: Scalar  # Of the string pressed flat [N/m].
     relaxation: Scalar  # Time in which a string pressed too deep comes out again [s].
@@ -262,10 +262,6 @@ class StringContact(eqx.Module):
         mixed = jnp.stack([x * y, x * z, y * z])
         resistance = jnp.concatenate([rub + across * touch.normal**2, across * mixed])
         return total(resistance), total(-hard * gap * touch.normal)
-
-
-STEPS = 4  # Steps of the toy in one substep of the arm.
-_IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])  # As xx, yy, zz, xy, xz, yz.
 
 
 class CupAndBallState(eqx.Module):
@@ -396,12 +392,6 @@ class CupAndBall(eqx.Module):
             caught=jnp.any(over_rim | jnp.pad(on_string.gap[0] < self.contact.radius, (0, 1))),
         )
         return state, wrench
-
-
-PIECES = 11
-"""Of the string. One inside the ball, the others 17 mm long: shorter than the forearm is thick, so
-that no piece can slip through between its ends."""
-AIR_DENSITY = 1.2  # kg/m^3
 
 
 def cup_and_ball(seed: int) -> CupAndBall:

@@ -36,7 +36,11 @@ from genan.robots.pamy2.virtual.tracking import Cameras, Point
 Triple = tuple[float, float, float]
 Offsets = Float[np.ndarray, "4 3"]  # Joint origins, each in the frame of the link before [m].
 STEP = 0.0005  # Longest step of the flight [s].
+#: What a shot is drawn in: x, y, z where the ball is first seen [m], speed [m/s], azimuth and
+#: elevation [rad], topspin and sidespin [rad/s].
+QUANTITIES = ("x", "y", "z", "speed", "azimuth", "elevation", "topspin", "sidespin")
 _LONGEST = 5.0  # A ball that is not judged by then is given up [s]; none flies that long.
+Obstacle = enum.Enum("Obstacle", "NOTHING TABLE NET FLOOR")  # What the ball met within a step.
 
 # Vectors as triples of plain floats: for a single ball quicker than arrays of three.
 _STILL, _UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
@@ -135,9 +139,6 @@ def rebound(
     velocity = _plus(ball.velocity, _ahead(_scaled(push, normal), -k, slide))
     spin = _ahead(ball.spin, 1.5 * k / radius, _cross(normal, slide))
     return BallState(ball.position, velocity, spin)
-
-
-Obstacle = enum.Enum("Obstacle", "NOTHING TABLE NET FLOOR")  # What the ball met within a step.
 
 
 @dataclass(frozen=True)
@@ -319,11 +320,6 @@ class Hand:
         across = _unit(_minus(across, _scaled(_dot(across, normal), normal)))
         turn = lambda w: (c1 * w[0] - s1 * w[1], s1 * w[0] + c1 * w[1], w[2])
         return Racket(position, (turn(across), turn(normal), turn(_cross(across, normal))))
-
-
-#: What a shot is drawn in: x, y, z where the ball is first seen [m], speed [m/s], azimuth and
-#: elevation [rad], topspin and sidespin [rad/s].
-QUANTITIES = ("x", "y", "z", "speed", "azimuth", "elevation", "topspin", "sidespin")
 
 
 @dataclass(frozen=True)
