@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from genan.cli.data import Inspect
+from genan.cli.inspect import Inspect
 from genan.data import Channels, Recorder, Trajectories, write
 from genan.errors import DataError
 from genan.robot import Robot

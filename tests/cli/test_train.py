@@ -8,7 +8,7 @@ from tests.rl.policies import ensemble as two_link_ensemble
 
 from genan import actuator
 from genan.cli import main
-from genan.cli.policies import Train
+from genan.cli.train import Train
 from genan.errors import SettingError
 from genan.rl.policy import Policy
 from genan.robot import Robot

@@ -99,7 +99,7 @@ def visited(genan: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
         print(f"looked at {address}")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("genan.cli.show._say", look)
+    monkeypatch.setattr("genan.cli.view._say", look)
     return genan
 
 

@@ -79,7 +79,7 @@ def test_matplotlib_is_imported_late():
     import subprocess
 
     code = (
-        "import sys, genan.report.inspection, genan.cli.data; "
+        "import sys, genan.report.inspection, genan.cli.inspect; "
         "print([m for m in ('matplotlib', 'mujoco', 'jax') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

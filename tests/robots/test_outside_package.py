@@ -257,7 +257,7 @@ def test_a_recording_of_it_is_viewed(
             looked.append(answer.status)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("genan.cli.show._say", look)
+    monkeypatch.setattr("genan.cli.view._say", look)
     collected = ("--robot", "virtual-bench-arm", "--trajectories", 1, "--duration", 0.1)
     assert genan("collect", *collected, "--out", tmp_path / "data.h5").code == 0
     fitted = actuator.save(ensemble("bench-arm"), tmp_path / "actuators")

@@ -1,4 +1,4 @@
-"""The command line: ``genan VERB``. A verb's file is imported only when the verb is used."""
+"""The command line: ``genan VERB``. One file per verb, imported only when that verb is used."""
 
 import importlib
 import sys
@@ -29,14 +29,6 @@ VERBS = {
     "identify": "identify a robot's linear dynamics and hysteresis, compared with the real robot's",
 }
 
-#: Files of this folder, and the verbs in them.
-_FILES = {
-    "robots": "robots new-robot serve identify",
-    "data": "collect import inspect",
-    "actuators": "fit evaluate export",
-    "policies": "train play deploy transfer",
-    "show": "report view fault",
-}
 _USAGE = """usage: genan VERB [flags]
 
 Learn what a robot's actuators do from joint positions alone.
@@ -98,7 +90,7 @@ def command(verb: str, arguments: Sequence[str]) -> Any:
          "repository: 'python -m experiments' lists and runs them."),
         (verb not in VERBS, f"There is no verb {verb!r}; {hint}"),
     )  # fmt: skip
-    file = next(file for file, verbs in _FILES.items() if verb in verbs.split())
+    file = "import_" if verb == "import" else verb.replace("-", "_")
     kind = getattr(importlib.import_module(f"genan.cli.{file}"), verb.title().replace("-", ""))
     if hasattr(kind, "parse"):  # its flags depend on each other
         return kind.parse(arguments)

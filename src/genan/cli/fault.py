@@ -1,0 +1,71 @@
+"""``genan fault``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from genan.cli.terminal import print_table, say
+from genan.errors import DataError, refuse
+from genan.words import plural
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Show the state in which a simulation ran away: what was running, and where every number was
+    just before."""
+
+    file: tyro.conf.Positional[Path]  # The file that a simulation left when it ran away.
+
+    def run(self) -> None:
+        from genan.simulation.simulator import read_divergence
+
+        found, about = read_divergence(self.file)
+        arrays = {name: array[0] for name, array in found.items()}  # a batch of one
+        # The arrays that hold joint positions and velocities, in any task's scene.
+        ends = (".q", ".qpos")
+        held = [n for end in ends for n in arrays if n.startswith("scene.") and n.endswith(end)]
+        missing = "The fault holds no joint positions, so it cannot be shown."
+        refuse((not held, missing), error=DataError)
+        name_q, name_qd = held[0], f"{held[0]}d".replace("qposd", "qvel")
+        # What a scene holds next to the joints comes after them.
+        nq = arrays["past.q"].shape[1] if "past.q" in arrays else len(arrays[name_q])
+        q = np.degrees([*arrays.get("past.q", ()), arrays[name_q][:nq]])
+        u = np.array([*arrays.get("past.u", ()), arrays["u"]])
+        episodes = plural(about.pop("count", 1), "episode")
+        say(f"{episodes} ran away; this is the state before the first did.")
+        for name, value in about.items():
+            say(f"{name}: {value}")
+        columns = {"step": [str(k) for k in range(1 - len(q), 1)]}
+        columns |= {f"q{k + 1} [deg]": _numbers(values) for k, values in enumerate(q.T)}
+        columns |= {f"u{k + 1}": _numbers(values) for k, values in enumerate(u.T)}
+        print_table(columns)
+        shown = {"velocities [deg/s]": np.degrees(arrays[name_qd][:nq])}
+        shown["action (before squashing)"] = arrays.get("action", np.empty(0))
+        for name, array in arrays.items():
+            if name.startswith("scene.") and name not in (name_q, name_qd):
+                shown[name.removeprefix("scene.")] = np.ravel(array)
+        shown["ball position [m]"] = arrays[name_q][nq:]
+        shown["ball velocity [m/s]"] = arrays[name_qd][nq:]
+        for name, array in shown.items():
+            if len(array):
+                say(f"{name}: {'  '.join(_numbers(array))}")
+        say(_verdict(arrays))
+
+
+def _verdict(arrays: dict[str, np.ndarray]) -> str:
+    """Which entry is not finite, or the largest one."""
+    largest, where = -1.0, ""
+    for name, array in arrays.items():
+        for index, value in np.ndenumerate(np.asarray(array, np.float64)):
+            at = f"{name}{list(index)}" if index else name
+            if not np.isfinite(value):
+                return f"Not finite: {at} is {value}."
+            if np.issubdtype(array.dtype, np.floating) and abs(value) > largest:
+                largest, where = abs(float(value)), f"{at} is {value:.6g}"
+    return f"All numbers are finite before the step; the largest is {where}."
+
+
+def _numbers(values: np.ndarray) -> list[str]:
+    return [f"{float(value):.4g}" for value in values]

@@ -1,0 +1,161 @@
+"""``genan inspect``."""
+
+import math
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+import genan
+from genan.cli import terminal
+from genan.cli.terminal import print_table, say
+from genan.robot import Robot
+from genan.words import duration, number, percent, reading_unit
+
+if TYPE_CHECKING:
+    from genan.data import Inspection
+
+
+_COLUMNS = (
+    "Speed per second: median, 99th percentile, highest. 95 % Hz: 95 % of the power is below. "
+    "Cells: visited on a grid of q and qd (a control: u and its rate). 1-step signal: what one "
+    "sample of acceleration adds to q that is motion. Clear at: samples per step that bring it "
+    "above the quantum. Lag: from command to acceleration, in samples. Most by: the control with "
+    "the strongest effect. Stuck: still while commands change."
+)
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Say what is in a recording, what looks suspicious and what to do before training; draw it."""
+
+    file: tyro.conf.Positional[Path]
+    """The recording (an HDF5 file of genan, or the .partial file of an unfinished one), or with
+    --robot a log that 'genan import' can read."""
+    robot: str | None = None
+    """Its name or robot.toml: joints, controls, rate and limits are compared with the recording."""
+    out: Path | None = None
+    """Folder for page, pictures and inspection.json; it must not exist, unless --overwrite is
+    given. Left out: <file>-inspect next to the file, made again each time."""
+    overwrite: bool = False  # Replace what an earlier run put into --out.
+
+    def run(self) -> None:
+        from genan.data import summary
+        from genan.data.inspection.measures import load_with_timing
+        from genan.importing import import_logs
+        from genan.report.inspection import save_figures, save_inspection
+        from genan.report.page import save_inspection_page
+
+        folder = self.out or self.file.with_name(f"{self.file.stem}-inspect")
+        terminal.check_out(folder, overwrite=self.overwrite or self.out is None)
+        robot = Robot.load(self.robot) if self.robot is not None else None
+        raw = self.file.exists() and self.file.suffix not in (".h5", ".hdf5", ".partial")
+        with ExitStack() as stack:
+            file = self.file
+            if robot is not None and raw:
+                file = Path(stack.enter_context(TemporaryDirectory())) / f"{self.file.stem}.h5"
+                import_logs([self.file], robot, file)
+            head = replace(summary(file), path=self.file)
+            trajectories, timing = load_with_timing(file)
+        if robot is not None:
+            trajectories.check_robot(robot)
+        fingerprint = trajectories.fingerprint
+        found = genan.inspect(trajectories, robot, timing=timing)
+        least, most = found.shortest, found.longest
+        span = f"{least:.4g} s" if math.isclose(least, most) else f"{least:.3g} to {most:.3g} s"
+        unfinished = " (unfinished: read up to its last whole trajectory)"
+        rate = f"{1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)"
+        provenance = "; ".join(f"{key} {_plain(value)}" for key, value in head.provenance.items())
+        rows = {
+            "recording": f"{head.path}{unfinished if head.unfinished else ''}",
+            "trajectories": f"{found.trajectories} of {span}, {found.samples} samples",
+            "in all": f"{duration(found.duration)} at {rate}",
+        }
+        if found.timing is not None:
+            jitter = f"{100 * found.timing.jitter:.2g} %, {found.timing.gap_count} gaps"
+            wrong = f"{found.timing.duplicated} twice, {found.timing.reversed} backwards"
+            period = f"every {1e3 * found.timing.period:.5g} ms"
+            rows["time stamps"] = f"{period}, jitter {jitter}, {wrong}"
+        rows |= {"fingerprint": fingerprint, "provenance": provenance or "not given"}
+        if head.truth:
+            rows["evaluation"] = f"true {', '.join(head.truth)} stored, for evaluation only"
+        terminal.print_pairs(rows.items(), "bold")
+        say()
+        _print_tables(found)
+        if found.suspicious:
+            terminal.print_sentences("Suspicious", "yellow", found.suspicious)
+        else:
+            say("Nothing suspicious.\n", "green")
+        terminal.print_sentences("Verdict", "cyan", found.verdict)
+        pictures = save_figures(found, folder)
+        record = save_inspection(found, head, fingerprint, folder)
+        for path in (*pictures, record, save_inspection_page(found, head, pictures, folder)):
+            say(f"Wrote {path}")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(entry)}" for key, entry in value.items())
+    return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
+
+
+def _print_tables(found: "Inspection") -> None:
+    """Joints: where they went; how finely they are measured, what drives them; controls."""
+    from genan.report.inspection import lag_words
+
+    joints, controls, lags = found.joints, found.controls, found.lag.joints
+    units, factors = zip(*(reading_unit(joint.unit) for joint in joints), strict=True)
+    share = lambda part: "-" if part is None else f"{percent(100 * part)} %"
+
+    def scaled(name: str) -> list[str]:
+        pairs = zip(factors, (getattr(joint, name) for joint in joints), strict=True)
+        return ["-" if value is None else number(factor * value) for factor, value in pairs]
+
+    heads = ["from", "to", "std", "speed", "99 %", "max"]
+    names = ["lowest", "highest", "deviation", "speed_median", "speed_p99", "speed_highest"]
+    whose = {"joint": [joint.name for joint in joints], "unit": units}
+    motion = {
+        **whose,
+        **{head: scaled(name) for head, name in zip(heads, names, strict=True)},
+        "95 % Hz": [number(joint.excited) for joint in joints],
+        "cells": [share(joint.phase_covered) for joint in joints],
+    }
+    if any(joint.limits_covered is not None for joint in joints):
+        motion["limits"] = [share(joint.limits_covered) for joint in joints]
+    strides = (joint.clear_stride for joint in joints)
+    sensing = {
+        **whose,
+        "quantum": scaled("quantum"),
+        "1-step signal": scaled("signal"),
+        "noise": scaled("noise"),
+        "is motion": [f"{number(100 * joint.signal_share)} %" for joint in joints],
+        "clear at": ["-" if stride is None else f"{stride} x dt" for stride in strides],
+        "lag": [lag_words(lag.steps, found.dt) for lag in lags],
+        "most by": [lag.control or "-" for lag in lags],
+        "stuck": [f"{number(100 * joint.stuck)} %" for joint in joints],
+    }
+    driven = {
+        "control": [control.name for control in controls],
+        "unit": [control.unit for control in controls],
+        "range": [f"{control.lower:.3g} to {control.upper:.3g}" for control in controls],
+        "used": [f"{control.lowest:.3g} to {control.highest:.3g}" for control in controls],
+        "at an end": [f"{100 * control.saturated:.1f} %" for control in controls],
+        "fastest": [number(control.fastest) for control in controls],
+        "95 % Hz": [number(control.excited) for control in controls],
+        "cells": [share(control.covered) for control in controls],
+    }
+    for columns in (motion, sensing, driven):
+        print_table(columns)
+        say()
+    parts, pairs = found.pairs_covered, ""  # How much of the space between pairs was visited.
+    if parts:
+        first, second = min(parts, key=lambda pair: parts[pair])
+        least, most = share(parts[first, second]), share(max(parts.values()))
+        cells = f"{least.removesuffix(' %')} to {most} of their cells"
+        pairs = f" Pairs of positions: {cells} ({first} with {second} the least)."
+        if len(parts) == 1:
+            pairs = f" Positions of {first} with {second}: {least} of their cells."
+    terminal.console().print(f"{_COLUMNS}{pairs}\n", style="dim", soft_wrap=False)
