@@ -12,7 +12,7 @@ a few lines that turn its frames into ``Sighting``:
   ``latest().get_extended_state().subjects``, at the time stamp less the reported latency; a subject
   that is not visible gives no sighting.
 
-``NumpyBallFilter`` is the filter behind the observations that policies are trained on,
+``NumpyBallFilter`` is the filter that policies are trained with,
 ``genan.tasks.ball.flight.BallFilter``, in NumPy and double precision; a test holds both to the same
 numbers. The Jacobian comes by complex steps: nine balls fly at once, each with an imaginary part of
 1e-20 in one of its numbers, and what becomes of that is the derivative, to the last bit. (Where

@@ -128,12 +128,7 @@ class PolicyController(Controller):
     """A trained policy, for as long as an episode of its task lasts."""
 
     def __init__(
-        self,
-        policy: NumpyPolicy,
-        task: TaskObservation,
-        *,
-        robot: Robot,
-        seconds: float | None = None,
+        self, policy: NumpyPolicy, task: TaskObservation, robot: Robot, seconds: float | None = None
     ) -> None:
         """A ``policy`` from ``genan.rl.numpy_policy.load`` and the ``task``'s parts of what it
         observes. ``seconds`` [s] left out: as long as an episode in training. A policy that was

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import GenanError, RobotError, SettingError, listing
+from genan.errors import GenanError, RobotError, SettingError, listing, refuse
 from genan.robot import Robot
 from genan.robot.package import VIRTUAL, RobotPackage, find_package, open_virtual, packages
 from genan.robot.virtual import VirtualRobot
@@ -235,18 +235,16 @@ def open_robot(name: str, **settings: Any) -> RobotInterface:
             find_package(name)  # which may say more
         there = listing(interface_names())
         raise SettingError(f"There is no robot {name!r} to run on; there are: {there}.")
-    if len(owners) > 1:
-        both = f"The robots {listing(owners)} both have an interface {name!r}"
-        raise SettingError(f"{both}; uninstall one of them.")
+    both = f"The robots {listing(owners)} both have an interface {name!r}; uninstall one of them."
+    refuse((len(owners) > 1, both))
     kind: Any = functools.partial(VirtualInterface, owners[0])
     if name != VIRTUAL + owners[0]:
         kind = find_package(owners[0]).load("interfaces", name)
     known = inspect.signature(kind).parameters.values()
     names = [p.name for p in known if p.kind is not p.VAR_KEYWORD]
-    unknown = [key for key in settings if key not in names]
-    if unknown and len(names) == len(known):
-        has = f"has no setting {listing(unknown)}; it has: {listing(names)}"
-        raise SettingError(f"The robot {name!r} {has}.")
+    unknown = [key for key in settings if key not in names and len(names) == len(known)]
+    has = f"has no setting {listing(unknown)}; it has: {listing(names)}"
+    refuse((unknown, f"The robot {name!r} {has}."))
     robot = kind(**settings)
     if not isinstance(robot, RobotInterface):
         what = f"must be a RobotInterface and is a {type(robot).__name__}"

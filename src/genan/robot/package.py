@@ -1,7 +1,5 @@
 """A robot is a folder, and an entry point of the group ``genan.robots`` says where it is.
 
-::
-
     [project.entry-points."genan.robots"]
     my-arm = "my_arm"              # name of the robot = module of its folder
 
@@ -46,8 +44,7 @@ class RobotPackage:
     identify: str | None = None
     """Callable ``(virtual, *, seed)`` that identifies the robot's dynamics; what it gives can be
     printed (``lines()``, for rich) and saved as pictures (``save_figures(folder)``)."""
-    name: str = ""  # Name of the robot; filled in by the lookup, as is ``folder``.
-    folder: Path = field(default_factory=Path)
+    name: str = ""  # Name of the robot; filled in by the lookup.
 
     def load(self, what: str, task: str | None = None) -> Any:
         """What the field ``what`` names (for ``task``), imported; refused where there is none."""
@@ -80,14 +77,14 @@ def robot_folder(name: str) -> Path:
 def find_package(name: str) -> RobotPackage:
     """The package of the robot ``name``, or of ``virtual-NAME``."""
     name = name.removeprefix(VIRTUAL)
-    module, folder = _locate(name)
+    module, _ = _locate(name)
     try:
         package = getattr(importlib.import_module(module), "PACKAGE", None) or RobotPackage()
     except ImportError as error:
         raise _broken(f"The robot {name!r} ({module})", error) from None
     if not isinstance(package, RobotPackage):
         raise RobotError(f"PACKAGE of {module} must be a RobotPackage, not {package!r}.")
-    return replace(package, name=name, folder=folder)
+    return replace(package, name=name)
 
 
 def packages() -> Iterator[RobotPackage]:
@@ -104,9 +101,8 @@ def virtual_names(what: str = "virtual") -> tuple[str, ...]:
 
 def check_offers(name: str, what: str, words: str) -> RobotPackage:
     """The package of ``virtual-NAME`` (or NAME) if it offers ``what``; ``words``: "to serve"."""
-    there = virtual_names(what)
-    if VIRTUAL + name.removeprefix(VIRTUAL) not in there:
-        raise SettingError(f"There is no {name!r} {words}; there are: {listing(there)}.")
+    there, full = virtual_names(what), VIRTUAL + name.removeprefix(VIRTUAL)
+    refuse((full not in there, f"There is no {name!r} {words}; there are: {listing(there)}."))
     return find_package(name)
 
 

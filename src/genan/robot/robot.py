@@ -343,11 +343,11 @@ def _joint(entry: dict[str, Any], model: "MjModel", path: Path) -> Joint:
     unit, where = entry.get("unit", si), f"{path}: joint {name!r}"
     must = f"is a {kind} joint, so its unit must be one of {listing(units)}, not {unit!r}"
     _refuse(where, (unit not in units, must))
-    lower, upper = map(float, model.jnt_range[index])
+    lower, upper = -math.inf, math.inf
     if "range" in entry:
         lower, upper = (units[unit] * bound for bound in entry["range"])
-    elif not model.jnt_limited[index]:
-        lower, upper = -math.inf, math.inf
+    elif model.jnt_limited[index]:
+        lower, upper = map(float, model.jnt_range[index])
     rest = units[unit] * entry["rest"] if "rest" in entry else min(max(0.0, lower), upper)
     beyond = f"rests at {rest:g} {si}, outside its range {lower:g} to {upper:g}"
     _refuse(where, (not lower <= rest <= upper, beyond))

@@ -100,8 +100,7 @@ class Pamy2Udp(Pamy2Client):
         except (OSError, OverflowError) as error:
             where = f"There is no robot at {self.host}:{self.port} ({error})"
             raise ConnectionLostError(f"{where}; give its address.") from error
-        self._address = (str(found[0]), int(found[1]))
-        self._socket = socket.socket(*kind)
+        self._address, self._socket = (str(found[0]), int(found[1])), socket.socket(*kind)
         self._socket.setblocking(False)
         self._order, self._reading = wire.TelegramOrder(bits=32), None
         try:

@@ -83,7 +83,7 @@ def fit_transfer_function(frequency: Frequencies, response: Response) -> Transfe
     starts = itertools.product([abs(at_rest)], (0.7, 1.3, 3.0), (0.3, 0.9), (0.01, 0.04))
     fits = [least_squares(residual, np.clip(np.log(x), *bounds), bounds=bounds) for x in starts]
     best = min(fits, key=lambda fit: float(fit.cost))
-    gain, f0, zeta, delay = (float(x) for x in np.exp(best.x))
+    gain, f0, zeta, delay = np.exp(best.x).tolist()
     unexplained = float(np.sum(best.fun**2) / np.sum(np.abs(response / scale) ** 2))
     return TransferFunction(sign * gain, f0, zeta, delay, 1.0 - unexplained)
 
@@ -176,8 +176,7 @@ class HysteresisLoop:
     @property
     def width(self) -> float:
         """Largest distance between the two branches [rad], but for a tenth at both ends."""
-        low, high = self.u.min(), self.u.max()
-        inner = np.linspace(low + 0.1 * (high - low), high - 0.1 * (high - low), 81)
+        inner = self.u.min() + np.linspace(0.1, 0.9, 81) * np.ptp(self.u)
         up, down = (np.interp(inner, u, q) for u, q in self.branches)
         return float(np.abs(up - down).max())
 
@@ -200,18 +199,16 @@ def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
         wave = signal.draw(chance, bounds=bounds, duration=_PERIODS * _PERIOD, dt=dt)
         d[:, joint] = np.round(wave[:, 0])
     counts = np.stack([ANCHOR[0] + excited, ANCHOR[1] - excited], axis=-1)
-    anchor = bar_from_counts(ANCHOR.T.ravel())
-    rest = bar_from_control(robot.robot.u_rest)
+    anchor, rest = bar_from_counts(ANCHOR.T.ravel()), bar_from_control(robot.robot.u_rest)
     share = np.minimum(np.arange(round((_RAMP + _HOLD) / dt)) * dt / _RAMP, 1.0)[:, None]
     approach = np.tile(rest + share * (anchor - rest), (len(REAL), 1, 1))
     driven = bar_from_counts(counts.reshape(*excited.shape[:2], 8))
     q, _ = robot.run(np.concatenate([approach, driven], axis=1), keep=excited.shape[1])
     found = []
-    for ((joint, highest), real), d, angles in zip(REAL.items(), excited, q, strict=True):
-        steady = d[first:, joint] / 1000.0, np.degrees(angles[first:, joint])
+    for (key, real), d, angles in zip(REAL.items(), excited, q, strict=True):
+        steady = d[first:, key[0]] / 1000.0, np.degrees(angles[first:, key[0]])
         measured = frequency_response(*steady, dt=dt, period=_PERIOD)
-        model = fit_transfer_function(*measured)
-        found.append(Experiment(joint, highest, real, *measured, model))
+        found.append(Experiment(*key, real, *measured, fit_transfer_function(*measured)))
     return found
 
 

@@ -1,8 +1,6 @@
 """From a PAMY2's controls to its muscle pressures, as the lab's interface does it: whole counts,
 clipped per muscle.
 
-::
-
     p_bar    = 0.0002 counts - 1.7888
     agonist  = middle - u (max - min) / 2,    antagonist = middle + u (max - min) / 2
 

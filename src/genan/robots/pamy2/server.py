@@ -78,11 +78,10 @@ class UdpServer:
         ``command_pressures``; ``rest`` [bar]: where it rests; ``port`` is by ``listen``."""
         self._plant, self._rest, self._settings = plant, np.clip(rest, *HARD_LIMITS), settings
         self._socket, self._log, self._clock = port, log, log.clock
-        name = port.getsockname()
-        self.address: wire.Address = (str(name[0]), int(name[1]))  # Where it listens.
+        self.address: wire.Address = port.getsockname()[:2]  # Where it listens.
         self.counts: Counter[str] = Counter()  # Datagrams by what became of them.
         self.pressure: Muscles = self._rest.copy()  # Commanded in the last period [bar].
-        self._wanted = self._rest.copy()
+        self._wanted = self._rest
         self._answer = wire.TelegramWriter(plant.dt, settings.wiring)
         self._order = wire.TelegramOrder(bits=16)
         self._client: wire.Address | None = None

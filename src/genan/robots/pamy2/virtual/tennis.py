@@ -1,11 +1,5 @@
-"""The virtual PAMY2 at table tennis: a gun, a table, a racket, and a ball that is really there.
-
-    bench = TennisBench(seed=0)
-    bench.reset()
-    bench.launch(trial)
-    while bench.playing:
-        bench.command(u)  # 2 ms of robot and ball; q by bench.read(), the ball by a tracker
-    bench.outcome()
+"""The virtual PAMY2 at table tennis: a gun, a table, a racket, and a ball that is really there
+(``docs/virtual-table-tennis.md`` has a program that plays).
 
 The true ball spins, the air drags and lifts it, and what it touches changes its spin::
 
