@@ -11,7 +11,8 @@ from genan.actuator.settings import FitSettings
 from genan.cli import main
 from genan.data import Channels, Trajectories, write
 from genan.errors import ActuatorError, DataError, SettingError
-from genan.evaluation.actuators import PLAN, as_json, cross_validate, folds, settings_of
+from genan.evaluation.actuators import as_json, settings_of
+from genan.evaluation.cross_validation import PLAN, cross_validate, folds
 from genan.report.verdict import cross_validation_verdict
 from genan.robot import Robot
 

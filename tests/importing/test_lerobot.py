@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
+from genan.importing.lerobot import is_lerobot, open_lerobot
 from genan.importing.source import LogSource
-from genan.importing.table import is_lerobot, open_lerobot
 
 pa = pytest.importorskip("pyarrow", reason="LeRobot data sets need pyarrow")
 import pyarrow.parquet as pq  # noqa: E402

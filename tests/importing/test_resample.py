@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError, SettingError
-from genan.importing.convert import Resampler, between, clean, median_period, sample_times
 from genan.importing.mapping import ImportSettings, map_columns
+from genan.importing.resample import Resampler, between, clean, median_period, sample_times
 from genan.importing.source import LogSource, RawRecording, Stream
 from genan.robot import Robot
 

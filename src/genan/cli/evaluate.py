@@ -132,7 +132,8 @@ class Evaluate:
         return found
 
     def _cross_validate(self, ensemble: "Ensemble", robot: Robot) -> Any:
-        from genan.evaluation.actuators import FOLDS, cross_validate, training_data
+        from genan.evaluation.actuators import training_data
+        from genan.evaluation.cross_validation import FOLDS, cross_validate
 
         train, missing = training_data(ensemble, self.data or self.train_data)
         if train is None:

@@ -1,8 +1,9 @@
 """What was recorded, is it any good? Recordings in memory and on disk, finite differences, splits,
 inspection."""
 
-from genan.data.hdf5 import Recorder, Summary, load, read_truth_for_evaluation_only, summary, write
+from genan.data.hdf5 import Summary, load, read_truth_for_evaluation_only, summary, write
 from genan.data.inspection import Inspection, inspect
+from genan.data.recorder import Recorder
 from genan.data.trajectories import (
     Channels,
     Differences,

@@ -21,7 +21,7 @@ from genan.errors import DataError, listing, refuse
 #: optional libraries it needs; in the order in which a file is tried for them.
 FORMATS: dict[str, tuple[str, ...]] = {
     "npz": ("npz",),
-    "lerobot": ("table", "pyarrow"),
+    "lerobot": ("lerobot", "pyarrow"),
     "rosbag": ("ros", "rosbags", "mcap"),
     "tfrecord": ("tfrecord", "google_crc32c", "google.protobuf"),
     "o80": ("table", "pyarrow"),
