@@ -21,7 +21,7 @@ from genan.tasks.bundled import REACHER
 from genan.tasks.registry import register, task_entry, task_names
 from genan.viewer.live import LiveReport, LiveRobot, LiveSettings
 
-NAME = HOLD_POSE.name
+NAME = HOLD_POSE.settings.name
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -37,7 +37,7 @@ MOMENTS = {
 
 @cache
 def robot(name: str) -> Robot:
-    return Robot.load(task_entry(name).robot)
+    return Robot.load(task_entry(name).settings.robot)
 
 
 @cache

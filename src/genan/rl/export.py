@@ -7,7 +7,6 @@ only when it gives the same actions as the policy that it was made from.
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,11 +23,7 @@ TOLERANCE = 1e-5  # Largest difference from the policy, as a part of the largest
 RUNTIME, README = "numpy_policy.py", "README.txt"
 REACHES = (0.1, 3.0, 1000.0)  # Of the observations compared [std]; the last ones hit the clip.
 
-_OPERATORS: dict[str, tuple[str, dict[str, Any]]] = {
-    "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
-    "elu": ("Elu", {"alpha": 1.0}),
-    "tanh": ("Tanh", {}),
-}
+_OPERATORS = {"leaky_relu": "LeakyRelu", "elu": "Elu", "tanh": "Tanh"}  # Slopes as by default.
 
 Run = Callable[[np.ndarray], np.ndarray]  # From observations [count, n] to actions [count, nu].
 
@@ -121,9 +116,8 @@ def _model(policy: Policy, opset: int) -> bytes:
     if contract.clip is not None:
         bounds = (np.array(b, np.float32) for b in (-contract.clip, contract.clip))
         value = node("Clip", value, *bounds)
-    operator, attributes = _OPERATORS[contract.activation]
     for k in range(len(policy.layers)):
-        value = node(operator, value, **attributes) if k else value
+        value = node(_OPERATORS[contract.activation], value) if k else value
         product = node("MatMul", value, arrays[f"layers.{k}.weight"])
         value = node("Add", product, arrays[f"layers.{k}.bias"])
     node("Mul", node("Tanh", value), np.array(contract.action_scale, np.float32), name="action")

@@ -46,7 +46,7 @@ except ImportError:
 
 POOL = 256  # Robots that are settled before the first episode.
 VIEWER = ("rendering:load_renderer", "rendering:Stage", "rendering:snapshots")
-"""What of ``genan.viewer`` makes pictures, if they are wanted; training itself needs none of it."""
+"""Of ``genan.viewer``, imported for pictures."""
 
 Info = dict[str, Any]
 Begun = tuple[np.ndarray, Info]

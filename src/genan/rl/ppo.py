@@ -49,7 +49,7 @@ Order = Callable[[Count, Count], Int[Array, " samples"]]
 """From epoch and minibatch, counted from 0, to its samples (step times environments plus
 environment)."""
 Brought = tuple[StepOutcome, Float[Array, "*steps envs"]]
-"""What steps brought, and the sums of the episodes' rewards up to them."""
+"""What steps brought but for the observation, and sums of the episodes' rewards up to them."""
 Numbers = dict[str, Float[Array, ""] | Int[Array, ""]]
 """What an update showed, by the names of the learning curve; NaN where no episode ended."""
 
@@ -109,15 +109,13 @@ class RunningScaler(eqx.Module):
 
     def scale(self, x: Features) -> Features:
         """Standardised and clipped."""
-        if not self.active:
-            return x
-        return jnp.clip((x - self.mean) / (jnp.sqrt(self.variance) + EPSILON), -CLIP, CLIP)
+        scaled = jnp.clip((x - self.mean) / (jnp.sqrt(self.variance) + EPSILON), -CLIP, CLIP)
+        return scaled if self.active else x
 
     def restore(self, x: Features) -> Features:
         """Standardised numbers in their own unit again."""
-        if not self.active:
-            return x
-        return jnp.sqrt(self.variance) * jnp.clip(x, -CLIP, CLIP) + self.mean
+        own = jnp.sqrt(self.variance) * jnp.clip(x, -CLIP, CLIP) + self.mean
+        return own if self.active else x
 
 
 class Networks(eqx.Module):
@@ -239,7 +237,7 @@ class RolloutState(eqx.Module):
         state, now = env.step(self.state, action, key=key)
         returns = self.returns + now.reward
         after = RolloutState(state, now.observation, jnp.where(now.done, 0.0, returns))
-        return after, (now, returns)
+        return after, (eqx.tree_at(lambda now: now.observation, now, None), returns)
 
 
 class Experience(eqx.Module):

@@ -129,7 +129,7 @@ def train(
             refuse((name not in names, none))
     kind: type[PolicyTraining] = imported(TRAINERS[trainer])
     name = task if isinstance(task, str) else task.name
-    robot = Robot.load(robot or task_entry(name).robot)
+    robot = Robot.load(robot or task_entry(name).settings.robot)
     chosen = presets(name, preset, robot=robot.name)
     task = chosen.task if isinstance(task, str) else task
     steps = chosen.steps if steps is None else steps

@@ -279,14 +279,14 @@ class HeldOutRollouts(eqx.Module):
 
 
 def prepare(
-    trajectories: Trajectories, robot: Robot, settings: UanSettings
+    data: Trajectories, robot: Robot, settings: UanSettings
 ) -> tuple[Dataset, HeldOutRollouts]:
     """Episodes along the trajectories to learn from, and rollouts along the others."""
     # As a fit would see, split and label the recording.
     names = ("history_length", "history_stride", "delta", "validation", "split_seed")
     same = {name: getattr(settings, name) for name in names}
     dynamics, fit = load_dynamics(robot), FitSettings(loss="torque", allow_constant=True, **same)
-    dataset, lengths = gather(trajectories, robot, dynamics, fit), trajectories.lengths
+    dataset, lengths = gather(data, robot, dynamics, fit), data.lengths
     usable = np.flatnonzero(lengths > max(settings.history.reach, 1) + 1)
     learnt = np.setdiff1d(usable, dataset.validation_trajectories)
     starts, horizon = find_starts(lengths, learnt, settings.history, settings.horizon)

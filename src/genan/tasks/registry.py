@@ -167,20 +167,10 @@ class TaskEntry:
     """The robot's base in the task's frame, whose floor is z = 0 [m]; None: that frame is its."""
     film_after: float = 0.0  # A film of a trial goes on this long after the policy's turn [s].
 
-    @property
-    def name(self) -> str:
-        """The task's name."""
-        return self.settings.name
-
-    @property
-    def robot(self) -> str:
-        """Name of the robot that the task is made for."""
-        return self.settings.robot
-
     def preset(self, name: str) -> TrainingPreset:
         """The preset called ``name``."""
         has = f"has no preset {name!r}; it has: {listing(self.presets)}"
-        refuse((name not in self.presets, f"The task {self.name!r} {has}."))
+        refuse((name not in self.presets, f"The task {self.settings.name!r} {has}."))
         return self.presets[name]
 
     def load(self, part: str) -> Any:
@@ -193,9 +183,9 @@ _registered: dict[str, TaskEntry] = {}
 
 def register(entry: TaskEntry) -> TaskEntry:
     """Make a task known in this process; the name of a bundled one cannot be taken."""
-    taken = f"There is a bundled task {entry.name!r}; choose another name."
-    refuse((entry.name in BUNDLED, taken))
-    _registered[entry.name] = entry
+    name = entry.settings.name
+    refuse((name in BUNDLED, f"There is a bundled task {name!r}; choose another name."))
+    _registered[name] = entry
     return entry
 
 
@@ -213,7 +203,7 @@ def task_entry(name: str) -> TaskEntry:
     none = f"There is no task {name!r}; there are: {listing(task_names())}."
     refuse((name not in points, none))
     entry, point = imported(points[name]), f"The entry point of the task {name!r}, {points[name]},"
-    fits = isinstance(entry, TaskEntry) and entry.name == name
+    fits = isinstance(entry, TaskEntry) and entry.settings.name == name
     refuse((not fits, f"{point} must be the TaskEntry of that name, and is {entry!r:.60}."))
     _registered[name] = entry
     return entry
@@ -224,7 +214,7 @@ def task_settings(name: str, *, robot: str | None = None, preset: str | None = N
     out: the one it is made for) and what ``preset`` changes (left out: nothing)."""
     entry = task_entry(name)
     changes = {} if preset is None else entry.preset(preset).task
-    return entry.settings(**{**robot_task_settings(robot or entry.robot, name), **changes})
+    return entry.settings(**{**robot_task_settings(robot or entry.settings.robot, name), **changes})
 
 
 def robot_task_settings(robot: str, task: str) -> Mapping[str, Any]:
