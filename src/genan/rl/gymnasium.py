@@ -12,6 +12,7 @@ once, from the same key for every seed; a seed draws from them.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,8 @@ try:
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
 except ImportError:
-    raise GenanError(
-        "Gymnasium is not installed; 'pip install genan[gymnasium]' brings it."
-    ) from None
+    missing = "Gymnasium is not installed; 'pip install genan[gymnasium]' brings it."
+    raise GenanError(missing) from None
 
 POOL = 256  # Robots that are settled before the first episode.
 VIEWER = ("rendering:load_renderer", "rendering:Stage", "rendering:snapshots")
@@ -124,10 +124,8 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> Begun:
         super().reset(seed=seed)
         key = jax.random.key(int(self.np_random.integers(2**31)))
-        if self._now is None:
-            state = eqx.filter_jit(TaskEnvironment.reset)(self.environment, jax.random.key(0))
-        else:
-            state = self._now[0]
+        first = partial(eqx.filter_jit(TaskEnvironment.reset), self.environment)
+        state = self._now[0] if self._now else first(jax.random.key(0))
         self._ended = np.zeros(self.num_envs, bool)
         self._now = _begin(self.environment, state, ~self._ended, key)
         return np.array(self._now[2]), {}

@@ -434,8 +434,7 @@ def update(
             going = lambda p: (p.mini < settings.num_minibatches) & ~p.stopped
             at = jax.lax.while_loop(going, lambda p: step(p, number), at)
         else:
-            # A number of steps known to the compiler: a GPU then need not ask the host after each
-            # of them.
+            # A number of steps known to the compiler: a GPU need not ask the host after each.
             one = lambda p, _: (step(p, number), None)
             at = jax.lax.scan(one, at, None, length=settings.num_minibatches)[0]
         if settings.kl_mode == "adaptive":

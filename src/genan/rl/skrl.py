@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from genan.actuator.ensemble import Layer
 from genan.errors import SettingError, refuse
@@ -42,10 +42,8 @@ try:
     from skrl.resources.schedulers.jax import KLAdaptiveLR
     from skrl.trainers.jax import SequentialTrainer
 except ImportError as error:
-    raise SettingError(
-        f"The trainer skrl needs skrl 2 and flax, but {error.name or 'a part of them'} is missing; "
-        "get them with: pip install 'genan[skrl]'."
-    ) from None
+    missing = f"The trainer skrl needs skrl 2 and flax, but {error.name or 'a part'} is missing"
+    raise SettingError(f"{missing}; get them with: pip install 'genan[skrl]'.") from None
 
 VERSION = version("skrl")
 UNROLLED = 256  # Steps in an update beyond which skrl takes minutes to compile (512: 389 s).
@@ -61,14 +59,12 @@ class SkrlEnvironment(Wrapper):
     An episode's end is reported as its termination. The environment squashes actions."""
 
     device = num_envs = observation_space = action_space = state_space = None
-    rollout: ppo.RolloutState | None  # the episodes; None before the first reset
-    key: PRNGKeyArray  # what the next step draws from
-    done: Bool[Array, " envs"]  # which episodes ended at the last step
+    rollout: ppo.RolloutState | None = None  # the episodes; None before the first reset
 
     def __init__(self, env: ppo.Environment, *, key: PRNGKeyArray) -> None:
         super().__init__(env)
         self._reset_key, self.key = jax.random.split(key)
-        self.rollout, self.done = None, jnp.zeros(env.envs, bool)
+        self.done = jnp.zeros(env.envs, bool)  # which episodes ended at the last step
         self.device, self.num_envs = next(iter(self.done.devices())), env.envs
         self.observation_space, self.action_space = (
             gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
@@ -161,11 +157,8 @@ def to_flax(networks: ppo.Networks) -> tuple[Parameters, Parameters]:
 def from_flax(policy: Parameters, value: Parameters) -> ppo.Networks:
     """The same, back again; the value network's outputs that nobody uses are 0."""
     ours, theirs = policy["params"], value["params"]
-
-    def both(one: Array, other: Array) -> Array:
-        unused = one.shape[-1] - other.shape[-1]
-        return jnp.stack([one, jnp.pad(other, [(0, 0)] * (one.ndim - 1) + [(0, unused)])])
-
+    padded = lambda one, other: jnp.zeros_like(one).at[..., : other.shape[-1]].set(other)
+    both = lambda one, other: jnp.stack([one, padded(one, other)])
     pairs = ((ours[name], theirs[name]) for name in (f"Dense_{k}" for k in range(len(theirs))))
     layers = (Layer(*(both(a[part], b[part]) for part in ("kernel", "bias"))) for a, b in pairs)
     return ppo.Networks(tuple(layers), ours["log_std"])
@@ -237,22 +230,16 @@ class SkrlPPO:
         names = ("observation_space", "action_space", "device")
         spaces = {name: getattr(env, name) for name in names}
         cfg = configuration(settings, observations=self.env.observation_size, device=device)
-        if (
-            settings.time_limit == "bootstrap"
-        ):  # the value before its last step, at an episode's end
+        if settings.time_limit == "bootstrap":  # at an end, add the value before the last step
             value = lambda: settings.gamma * self.agent._current_values * env.done[:, None]
             cfg.rewards_shaper = lambda rewards, *_: rewards + value()
         memory = RandomMemory(memory_size=steps, num_envs=env.num_envs, device=device)
+        # All samples once: drawn by a generator of its own, or in the order of recording.
         generator = np.random.default_rng(np.asarray(jax.random.key_data(order)))
-
-        def sample(names: list[str], *, batch_size: int, mini_batches: int = 1, **_: Any) -> Any:
-            """All samples once: from a generator of its own, or in the order of recording."""
-            indexes = (
-                generator.permutation(batch_size) if settings.shuffle else np.arange(batch_size)
-            )
-            return memory.sample_by_index(names, indexes=indexes, mini_batches=mini_batches)
-
-        memory.sample = sample
+        drawn = generator.permutation if settings.shuffle else np.arange
+        memory.sample = lambda names, *, batch_size, mini_batches=1, **_: memory.sample_by_index(
+            names, indexes=drawn(batch_size), mini_batches=mini_batches
+        )
         self.agent = SKRL_PPO(models=models(settings, **spaces), memory=memory, cfg=cfg, **spaces)
         both = self.agent.policy, self.agent.value
         for model, parameters in zip(both, to_flax(learner.agent.networks), strict=True):
