@@ -200,7 +200,7 @@ def test_a_contract_that_cannot_be(changes: dict, words: str) -> None:
 def test_every_part_of_the_tasks_has_words() -> None:
     channels = Channels.of_robot(robot())
     for task in (BallInACup, TableTennis):
-        names = {name for name, _ in task.layout.fget(None)}
+        names = {name for name, _ in task.layout}
         assert (
             names
             <= _words(

@@ -137,14 +137,12 @@ class PolicyContract:
         trained, largest, has = "The policy was trained", self.action_scale, task.action_scale
         other, flag = f"{trained} for the task {self.task!r}", f"--task.action-scale {largest:g}"
         order = f"{self.words} in this order and the environment gives {given}"
+        seen = f"{trained} on observations of {order}"
         scale = f"up to {largest:g} in a period and the environment has {has:g}"
         scaled = math.isclose(largest, has, rel_tol=TOLERANCE)
         refuse(
             (self.task != task.name, f"{other}, not for {task.name!r}."),
-            (
-                self.words != given,
-                f"{trained} on observations of {order}; use a policy trained in it.",
-            ),
+            (self.words != given, f"{seen}; use a policy trained in it."),
             (not scaled, f"{trained} to change a control by {scale}; give {flag}."),
             error=PolicyError,
         )

@@ -20,7 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from genan.actuator import Ensemble, load
 from genan.errors import GenanError, SettingError, refuse
@@ -32,6 +32,7 @@ from genan.tasks.task import (
     EnvironmentState,
     Observation,
     TaskEnvironment,
+    Which,
     load_environment,
     unsquashed,
 )
@@ -209,9 +210,7 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
-def _begin(
-    env: TaskEnvironment, state: EnvironmentState, which: Bool[Array, " envs"], key: PRNGKeyArray
-) -> Now:
+def _begin(env: TaskEnvironment, state: EnvironmentState, which: Which, key: PRNGKeyArray) -> Now:
     key, begin_key = jax.random.split(key)
     state = env.begin(state, jnp.asarray(which), key=begin_key)
     return state, key, env.observe(state)

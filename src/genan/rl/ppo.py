@@ -42,6 +42,7 @@ _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 Scalar = Float[Array, ""]
 Count = Int[Array, ""]
 PerSample = Float[Array, " samples"]
+Samples = Float[Array, "samples observation"]
 PerStep = Float[Array, "steps envs"]
 Sizes = tuple[int, int]  # Entries of an observation and of an action.
 Features = Float[Array, "*any features"]
@@ -137,9 +138,7 @@ class Networks(eqx.Module):
         layers = (Layer(w, jnp.zeros((2, w.shape[-1]))) for w in (*weights[:-1], last))
         return cls(tuple(layers), math.log(settings.init_std) * jnp.ones(actions))
 
-    def __call__(
-        self, x: Float[Array, "samples observation"], settings: PPOSettings
-    ) -> tuple[Gaussian, PerSample]:
+    def __call__(self, x: Samples, settings: PPOSettings) -> tuple[Gaussian, PerSample]:
         """Distribution of the actions and value [standardised], for standardised observations."""
         activation = ACTIVATION_FUNCTIONS[settings.activation]
         precision = PRECISION_NAMES[settings.precision]
@@ -255,7 +254,7 @@ class Experience(eqx.Module):
 class MiniBatch(eqx.Module):
     """Samples of one step of the optimiser; observations, values and returns are standardised."""
 
-    observation: Float[Array, "samples observation"]
+    observation: Samples
     action: Float[Array, "samples action"]
     log_prob: PerSample
     value: PerSample

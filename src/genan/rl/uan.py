@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from genan.actuator import load, save
 from genan.actuator.dataset import Data, Dataset, Samples, gather, load_all, usable_rows
-from genan.actuator.ensemble import Ensemble, Layer, Scaling, TorqueModel, pick_rows
+from genan.actuator.ensemble import Ensemble, Layers, Scaling, TorqueModel, pick_rows
 from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings, History
 from genan.actuator.training import rollout
 from genan.data import Trajectories
@@ -231,7 +231,7 @@ def fit_uan(
     if paths:
         dataset.origin["path"] = [str(path) for path in paths] if len(paths) > 1 else str(paths[0])
     del trajectories, data
-    layers, training = _train(selection, settings, progress)
+    layers, training = _train(selection, progress or (lambda now: None))
     record = {"settings": settings.settings(), "data": dataset.origin, "versions": versions()}
     record["training"] = {**training, "device": jax.devices()[0].platform}
     shape = Architecture(tuple(settings.ppo.hidden), settings.ppo.activation)
@@ -261,7 +261,7 @@ class HeldOutRollouts(eqx.Module):
     steps: int = eqx.field(static=True)
 
     @eqx.filter_jit  # type: ignore[untyped-decorator]
-    def distance(self, layers: tuple[Layer, ...]) -> Float[Array, ""]:
+    def distance(self, layers: Layers) -> Float[Array, ""]:
         """Mean distance from the recorded positions, cut at the bound [standard deviations]."""
         env, cut = self.environment, jax.lax.dynamic_slice_in_dim
         settings, samples, history = env.settings, env.samples, env.settings.history
@@ -300,13 +300,11 @@ def prepare(
     return dataset, HeldOutRollouts(environment, first, steps)
 
 
-def _train(
-    selection: HeldOutRollouts, settings: UanSettings, progress: UanProgressFunction | None
-) -> tuple[tuple[Layer, ...], dict[str, Any]]:
+def _train(selection: HeldOutRollouts, show: UanProgressFunction) -> tuple[Layers, dict[str, Any]]:
     """The best policy's layers, as those of an ensemble of one; and how training went."""
+    settings = selection.environment.settings
     ppo = PPO(selection.environment, settings.ppo)
-    learner = ppo.begin(jax.random.key(settings.seed))
-    size = ppo.steps_per_update
+    learner, size = ppo.begin(jax.random.key(settings.seed)), ppo.steps_per_update
     updates = -(-settings.steps // size)
     checks = {round((k + 1) * updates / settings.checks) for k in range(settings.checks)}
     best, least = learner.agent.networks.of(POLICY), float("inf")
@@ -321,8 +319,7 @@ def _train(
             if distances[-1][1] < least:
                 # The next update uses the learner's arrays up.
                 best, least = jax.tree.map(jnp.copy, layers), distances[-1][1]
-        if progress is not None:
-            progress(UanProgress(update * size, updates * size, rewards[-1], least))
+        show(UanProgress(update * size, updates * size, rewards[-1], least))
     training: dict[str, Any] = {"reward": rewards, "held_out_distance": distances}
     training |= {"steps": updates * size, "horizon": selection.environment.horizon}
     return jax.tree.map(lambda a: jnp.asarray(np.asarray(a))[None], best), training

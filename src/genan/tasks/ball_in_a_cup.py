@@ -52,16 +52,13 @@ class BallInACup(Task):
     settings: BallInACupSettings = eqx.field(static=True)
     scene: CupScene
     period: float = eqx.field(static=True)  # Between two steps of the policy [s].
+    layout: Layout = eqx.field(static=True, default=(("ball_position", 3), ("ball_velocity", 3)))
 
     @classmethod
     def load(cls, robot: Robot, settings: BallInACupSettings) -> "BallInACup":
         """The task on ``robot``, which must have a cup as its end effector."""
         cup = CupSettings(ball_mass=settings.ball_mass, string_length=settings.string_length)
         return cls(settings, CupScene.load(robot, cup), settings.action_repeat * robot.dt)
-
-    @property
-    def layout(self) -> Layout:
-        return (("ball_position", 3), ("ball_velocity", 3))
 
     @property
     def weights(self) -> dict[str, float]:
@@ -76,9 +73,8 @@ class BallInACup(Task):
         keys = jax.random.split(ball_key, robots)
 
         def drawn(value: float, spread: float, key: PRNGKeyArray) -> Array | None:
-            if spread == 0.0:
-                return None
-            return value * (1.0 + spread * jax.random.uniform(key, (robots,), minval=-1.0))
+            factor = 1.0 + spread * jax.random.uniform(key, (robots,), minval=-1.0)
+            return value * factor if spread else None
 
         mass = drawn(settings.ball_mass, settings.mass_spread, mass_key)
         length = drawn(settings.string_length, settings.string_spread, string_key)

@@ -27,6 +27,8 @@ from genan.tasks.ball.launcher import Balls, Launcher
 from genan.tasks.bundled import TableTennisSettings
 from genan.tasks.task import Layout, PerRobot, Task
 
+VECTORS = ("ball_position", "ball_velocity", "racket_position", "racket_velocity")
+
 
 class RallyState(eqx.Module):
     """Arm, racket and ball between two steps."""
@@ -109,6 +111,7 @@ class TableTennis(Task):
 
     settings: TableTennisSettings = eqx.field(static=True)
     scene: RallyScene
+    layout: Layout = eqx.field(static=True, default=(*((name, 3) for name in VECTORS), ("hit", 1)))
 
     @classmethod
     def load(cls, robot: Robot, settings: TableTennisSettings) -> "TableTennis":
@@ -124,11 +127,6 @@ class TableTennis(Task):
             balls = recordings.to_balls(recorded, launcher.filter(), duration=duration)
         arm, tip = ArmScene.load(robot), Tip.read(robot)
         return cls(settings, RallyScene(arm, tip, balls, launcher.air))
-
-    @property
-    def layout(self) -> Layout:
-        vectors = ("ball_position", "ball_velocity", "racket_position", "racket_velocity")
-        return (*((name, 3) for name in vectors), ("hit", 1))
 
     @property
     def weights(self) -> dict[str, float]:
