@@ -77,7 +77,8 @@ class PolicyContract:
 
     def __post_init__(self) -> None:
         rules = {"be a positive number": "dt action_scale clip", "be at least 1": "action_repeat"}
-        sizes, names = [*self.hidden, *(part.size for part in self.layout)], self.parts
+        names = [part.name for part in self.layout]
+        sizes = [*self.hidden, *(part.size for part in self.layout)]
         described = len(self.controls) == len(self.control_units) == len(self.u_range)
         try:
             check_numbers(self, rules)
@@ -99,19 +100,9 @@ class PolicyContract:
         return json.loads(self.constants_json)
 
     @property
-    def nu(self) -> int:
-        """Number of controls."""
-        return len(self.controls)
-
-    @property
     def observations(self) -> int:
         """Entries of an observation."""
         return sum(part.size for part in self.layout)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Names of the observation's parts, in order."""
-        return tuple(part.name for part in self.layout)
 
     @property
     def words(self) -> str:
@@ -127,10 +118,10 @@ class PolicyContract:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every array of the policy by name; ``layers.0.weight`` is [inputs, outputs]."""
         found: dict[str, tuple[int, ...]] = {}
-        for k, (rows, columns) in enumerate(pairwise((self.observations, *self.hidden, self.nu))):
+        seen, actions = self.observations, len(self.controls)
+        for k, (rows, columns) in enumerate(pairwise((seen, *self.hidden, actions))):
             found[f"layers.{k}.weight"], found[f"layers.{k}.bias"] = (rows, columns), (columns,)
-        size = (self.observations,)
-        return {**found, "scale.mean": size, "scale.std": size, "log_std": (self.nu,)}
+        return {**found, "scale.mean": (seen,), "scale.std": (seen,), "log_std": (actions,)}
 
     def check_task(self, task: TaskSettings, given: str) -> None:
         """Refuse, by name, another task, action scale or observation than ``words`` says."""

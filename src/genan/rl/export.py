@@ -124,7 +124,7 @@ def _model(policy: Policy, opset: int) -> bytes:
     words = "; ".join(f"{part.name} [{part.size}]: {part.words}" for part in contract.layout)
     added = "what is added to the controls in each period of the robot"
     inputs = [graph.tensor("observation", ["batch", contract.observations], words)]
-    outputs = [graph.tensor("action", ["batch", contract.nu], added)]
+    outputs = [graph.tensor("action", ["batch", len(contract.controls)], added)]
     whole = KIND.text(tensor_bytes(arrays), contract=contract.settings(), record=policy.record)
     metadata = {"genan": whole, "task": contract.task, "observation": contract.words}
     metadata |= {name: str(getattr(contract, name)) for name in ("dt", "action_repeat", "rate")}
@@ -133,9 +133,10 @@ def _model(policy: Policy, opset: int) -> bytes:
 
 
 def _readme(contract: PolicyContract) -> str:
-    width = max(map(len, contract.parts))
+    names = [part.name for part in contract.layout]
+    width = max(map(len, names))
     parts = "\n".join(f"{p.name:<{width}}  [{p.size}]  {p.words}" for p in contract.layout)
-    task = "".join(f", {name}={name}" for name in contract.parts if name not in ("q", "qd", "u"))
+    task = "".join(f", {name}={name}" for name in names if name not in ("q", "qd", "u"))
     both = zip(contract.controls, contract.control_units, strict=True)
     pairs, repeat = ", ".join(f"{n} [{u}]" for n, u in both), contract.action_repeat
     return f"""A policy for the task {contract.task} on the robot {contract.robot}, by genan.

@@ -20,22 +20,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from genan.actuator import Ensemble, load
 from genan.errors import GenanError, SettingError, refuse
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.tasks.registry import TaskSettings, imported, task_entry, task_names, task_settings
-from genan.tasks.task import (
-    Action,
-    EnvironmentState,
-    Observation,
-    TaskEnvironment,
-    Which,
-    load_environment,
-    unsquashed,
-)
+from genan.tasks.task import EnvironmentState, TaskEnvironment, Which, load_environment, unsquashed
 
 try:
     import gymnasium
@@ -53,7 +45,7 @@ Info = dict[str, Any]
 Begun = tuple[np.ndarray, Info]
 Advanced = tuple[np.ndarray, np.ndarray, np.ndarray, Info]
 Stepped = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]
-Now = tuple[EnvironmentState, PRNGKeyArray, Observation]  # All episodes between two steps.
+Now = tuple[EnvironmentState, PRNGKeyArray, Array]  # All episodes between two steps.
 
 
 def register() -> None:
@@ -217,7 +209,7 @@ def _begin(env: TaskEnvironment, state: EnvironmentState, which: Which, key: PRN
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
-def _step(env: TaskEnvironment, now: Now, action: Action, horizon: int) -> tuple[Now, Any]:
+def _step(env: TaskEnvironment, now: Now, action: Any, horizon: int) -> tuple[Now, Any]:
     """All episodes a step later; their rewards, whether they are over, and what came of them."""
     state, key, before = now
     key, step_key = jax.random.split(key)

@@ -174,11 +174,9 @@ class NumpyPolicy:
         """Refuse another period ``dt`` [s] of the robot than the policy was trained at."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
-            raise NumpyPolicyError(
-                f"Two rates: the policy was trained for a robot of {1.0 / self.dt:.6g} Hz (dt "
-                f"{self.dt:.6g} s) and your loop runs at {rate}; what is learnt at one rate is "
-                "wrong at another, so train again."
-            )
+            own = f"the policy was trained for {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s)"
+            both = f"Two rates: {own} and your loop runs at {rate}"
+            raise NumpyPolicyError(f"{both}; what is learnt at one is wrong at another.")
 
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

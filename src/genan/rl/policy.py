@@ -155,12 +155,10 @@ class Policy(eqx.Module):
         """Refuse, by name, another task, observation, action scale, rate, joints or controls."""
         contract, theirs = self.contract, env.task.settings
         contract.check_task(theirs, ", ".join(f"{name} {size}" for name, size in env.layout))
-        simulator, actuators = env.simulator, env.simulator.ensemble.contract
-        channels = Channels(
-            simulator.scene.dt, actuators.joints, actuators.controls,
-            np.array([simulator.u_lower, simulator.u_upper]),
-            actuators.joint_units, actuators.control_units,
-        )  # fmt: skip
+        simulator, made = env.simulator, env.simulator.ensemble.contract
+        bounds = np.array([simulator.u_lower, simulator.u_upper])
+        units = made.joint_units, made.control_units
+        channels = Channels(simulator.scene.dt, made.joints, made.controls, bounds, *units)
         contract.check_channels(channels, whose="the environment", repeat=theirs.action_repeat)
 
     def was_trained_on(self, ensemble: Ensemble) -> bool:

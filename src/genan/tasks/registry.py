@@ -154,9 +154,7 @@ class TaskEntry:
     summary: str  # What is to be done, in one sentence.
     outcomes: tuple[str, ...] = ("success", "failure")  # Of a trial, success first.
     observation: Mapping[str, str] = field(default_factory=dict)  # Its own parts, with their units.
-    presets: Mapping[str, TrainingPreset] = field(
-        default_factory=lambda: {"fast": TrainingPreset()}
-    )
+    presets: Mapping[str, TrainingPreset] = field(default_factory={"fast": TrainingPreset()}.copy)
     """How it is trained, by name; the first one is used unless asked otherwise."""
     number: tuple[str, str] | None = None  # Of verdicts, shown as a mean: name, heading.
     attempt: str = "trial"  # What one trial is called where someone watches.

@@ -202,9 +202,8 @@ class TaskEnvironment(eqx.Module):
             "disagreement": -disagreement,
             "limit": limit_penalty(q, lower, upper, settings.limit_margin),
         }
-        numbers = (a for a in jax.tree.leaves((scene, memory)) if jnp.issubdtype(a, jnp.floating))
-        sound = jnp.ones(self.envs, bool)
-        for leaf in numbers:
+        leaves, sound = jax.tree.leaves((scene, memory)), jnp.ones(self.envs, bool)
+        for leaf in (a for a in leaves if jnp.issubdtype(a.dtype, jnp.floating)):
             sound &= jnp.all(jnp.isfinite(leaf.reshape(self.envs, -1)), axis=1)
         results = terms, task.success(scene, memory), task.metrics(scene, memory)
         terms, success, metrics = jax.tree.map(lambda a: jnp.where(sound, a, 0.0), results)
@@ -226,11 +225,10 @@ class TaskEnvironment(eqx.Module):
         scene, memory = self.task.begin(arm, key=task_key)
         settings, randomization = self.task.settings, None
         if settings.torque_spread or settings.control_spread:
-            randomization = DomainRandomization.drawn(
-                self.envs, self.simulator.scene.nq, self.simulator.nu,
-                gain=settings.torque_spread, offset=settings.control_spread,
-                key=jax.random.fold_in(key, 1),
-            )  # fmt: skip
+            sizes = self.envs, self.simulator.scene.nq, self.simulator.nu
+            spread = {"gain": settings.torque_spread, "offset": settings.control_spread}
+            draw_key = jax.random.fold_in(key, 1)
+            randomization = DomainRandomization.drawn(*sizes, **spread, key=draw_key)
         return self.simulator.start(scene, u, past=past, randomization=randomization), memory
 
 

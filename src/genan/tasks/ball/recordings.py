@@ -132,11 +132,9 @@ def _faults(ball: RecordedBall, court: Court) -> Iterator[tuple[bool, str]]:
     yield steps[k] > LONGEST_GAP, f"{words}; leave this ball out. (Are the stamps in seconds?)"
     jumps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
     k = int(np.argmax(jumps))
-    words = (
-        f"the ball jumps by {jumps[k]:.2f} m at {times[k + 1]:.3f} s, more than {FARTHEST_JUMP} m"
-    )
+    words = f"jumps by {jumps[k]:.2f} m at {times[k + 1]:.3f} s, more than {FARTHEST_JUMP} m"
     asked = "leave out what is no ball. (Are the positions in metres?)"
-    yield jumps[k] > FARTHEST_JUMP, f"{words}; {asked}"
+    yield jumps[k] > FARTHEST_JUMP, f"the ball {words}; {asked}"
 
     places = f"the robot's base at {court.base} m, the table's centre at {table.centre} m"
     frame = f"the world frame has z up, the floor at z = 0, {places}, and balls come along -y"
@@ -177,13 +175,11 @@ def _from_npz(path: Path, group: str | None) -> Parsed:
     fit = t.ndim == 1 and p.shape == (*t.shape, 3) and {t.dtype.kind, p.dtype.kind} <= {*"fiu"}
     came = f"t is {t.dtype} {t.shape} and p is {p.dtype} {p.shape}"
     grows = start.ndim == 1 and start.dtype.kind in "iu" and bool(np.all(np.diff(start) > 0))
+    whole = grows and [*start[:1], *start[1:][-1:]] == [0, t.size]
     ends = f"from 0 to the number of rows, {t.size}, but are {start.tolist()}"
     refuse(
         (not fit, f"{path.name}: expected numbers of shape t [rows] and p [rows, 3], but {came}."),
-        (
-            not grows or [*start[:1], *start[1:][-1:]] != [0, t.size],
-            f"{path.name}: the rows in 'start' should increase {ends}.",
-        ),
+        (not whole, f"{path.name}: the rows in 'start' should increase {ends}."),
         error=DataError,
     )
     return t.astype(float), p.astype(float), start, [str(k) for k in range(len(start) - 1)]
