@@ -156,7 +156,12 @@ class PolicyTraining:
         overwrite: bool = False,
     ) -> None:
         """Check everything, build the simulator, take up an unfinished training in ``out``."""
-        _use_device(settings.device)
+        try:
+            if settings.device != "auto":
+                jax.config.update("jax_default_device", jax.devices(settings.device)[0])
+        except RuntimeError:
+            none = "A GPU was asked for, but JAX finds none: install genan[gpu], check the driver"
+            raise SettingError(f"{none} with nvidia-smi, or take --device cpu.") from None
         if not isinstance(actuators, Ensemble):
             actuators = actuator.load(actuators or bundled_actuators(task.robot))
         member = settings.member
@@ -345,13 +350,3 @@ def _numbers(report: Numbers) -> dict[str, float]:
     ended, first = found.pop("episodes"), ("reward/mean", "episode/return", "episode/success")
     names = sorted(found, key=lambda name: (name not in first, name))
     return {name: found[name] for name in names if ended or not name.startswith("episode/")}
-
-
-def _use_device(device: str) -> None:
-    """Make ``device`` the one that everything runs on; refuse a GPU that is not there."""
-    try:
-        if device != "auto":
-            jax.config.update("jax_default_device", jax.devices(device)[0])
-    except RuntimeError:
-        none = "A GPU was asked for, but JAX finds none: install genan[gpu], check the driver with"
-        raise SettingError(f"{none} nvidia-smi, or take --device cpu.") from None

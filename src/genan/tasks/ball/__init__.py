@@ -48,7 +48,6 @@ class Court:
     table: Table = field(default_factory=Table)
     blade: Blade = field(default_factory=Blade)
     ball_radius: float = 0.02  # [m]
-    ball_mass: float = 0.0027  # [kg]
     floor: float = 0.0  # Height of the floor [m].
 
     @property
