@@ -84,10 +84,7 @@ class PolicyContract:
             check_numbers(self, rules)
             check_choices(self, activation=ACTIVATIONS)
             refuse(
-                (
-                    min(sizes, default=0) < 1,
-                    f"It needs 1 or more entries, not {sizes}, everywhere.",
-                ),
+                (min(sizes, default=0) < 1, f"It needs sizes of 1 or more entries, not {sizes}."),
                 (len({*names}) < len(names), f"Parts need different names, not {listing(names)}."),
                 (not described, "It needs a unit and a range for every control."),
             )
@@ -159,12 +156,10 @@ class PolicyContract:
             same = np.allclose(*both, rtol=TOLERANCE, atol=0.0)
             check(same, f"with the control {name!r} {mine}", f"has it {theirs}")
         repeat = self.action_repeat if repeat is None else repeat
-        same = (
-            math.isclose(self.dt, channels.dt, rel_tol=TOLERANCE) and repeat == self.action_repeat
-        )
+        same = math.isclose(self.dt, channels.dt, rel_tol=TOLERANCE)
         trained = f"at {self.rate:.6g} Hz ({self.action_repeat} periods of {self.dt:.6g} s)"
-        runs = f"{1.0 / (repeat * channels.dt):.6g} Hz ({repeat} of {channels.dt:.6g} s)"
-        check(same, trained, f"runs at {runs}", start="Two rates: the")
+        runs = f"runs at {1.0 / (repeat * channels.dt):.6g} Hz ({repeat} of {channels.dt:.6g} s)"
+        check(same and repeat == self.action_repeat, trained, runs, start="Two rates: the")
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
@@ -194,10 +189,8 @@ class PolicyContract:
             found["constants_json"] = json.dumps(constants, sort_keys=True)
             return cls(**{field.name: found[field.name] for field in fields(cls)})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PolicyError(
-                f"The policy's contract is not complete ({type(error).__name__}: {error}); export "
-                "it again or train again."
-            ) from None
+            lacks = f"The policy's contract is not complete ({type(error).__name__}: {error})"
+            raise PolicyError(f"{lacks}; export it again or train again.") from None
 
 
 def read_policy(folder: Path | str) -> tuple[PolicyContract, Any, dict[str, np.ndarray]]:

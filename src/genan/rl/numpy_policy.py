@@ -51,11 +51,9 @@ def load(folder: Path | str) -> NumpyPolicy:
     _refuse(not folder.is_dir(), f"There is no policy in {folder}: no such folder.")
     settings, path = _read_contract(folder / CONTRACT), folder / WEIGHTS
     weights = _read(path)
-    _refuse(
-        hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"),
-        f"{path} does not belong to the {CONTRACT} next to it, or is damaged (its checksum "
-        "differs); fetch both files again or train again.",
-    )
+    other = hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256")
+    pair = f"{path} does not belong to the {CONTRACT} next to it, or is damaged"
+    _refuse(other, f"{pair} (its checksum differs); fetch both files again or train again.")
     return NumpyPolicy(settings, _parse_tensors(weights, path), where=str(path))
 
 
@@ -87,10 +85,8 @@ class NumpyPolicy:
             if not (self.dt > 0.0 and self.action_repeat > 0 and self.action_scale > 0.0):
                 raise ValueError("dt, action_repeat or action_scale out of range")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise NumpyPolicyError(
-                f"The policy's contract is not complete ({type(error).__name__}: {error}); export "
-                "it again or train again."
-            ) from None
+            lacks = f"The policy's contract is not complete ({type(error).__name__}: {error})"
+            raise NumpyPolicyError(f"{lacks}; export it again or train again.") from None
         there = f"there are: {', '.join(map(repr, ACTIVATIONS))}"
         _refuse(activation not in ACTIVATIONS, f"There is no activation {activation!r}; {there}.")
         self._activate = ACTIVATIONS[activation]
@@ -215,16 +211,12 @@ def _read_contract(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError):
         wrong = f"{path} is not a contract of genan, or is damaged"
         raise NumpyPolicyError(f"{wrong}; fetch it again or train again.") from None
-    _refuse(
-        form != FORMAT or version not in VERSIONS,
-        f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version "
-        f"{' and '.join(map(str, VERSIONS))}.",
-    )
-    _refuse(
-        seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest(),
-        f"{path} was changed after genan wrote it (its seal does not fit); take the original, or "
-        "train again with the settings you want.",
-    )
+    reads = f"this file reads {FORMAT!r}, version {' and '.join(map(str, VERSIONS))}"
+    other = form != FORMAT or version not in VERSIONS
+    _refuse(other, f"{path} is of format {form!r}, version {version}; {reads}.")
+    whole = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    changed = f"{path} was changed after genan wrote it (its seal does not fit)"
+    _refuse(seal != whole, f"{changed}; take the original, or train again.")
     return settings
 
 

@@ -89,7 +89,6 @@ def launcher_text(file: str | Path) -> str:
     try:
         return (bundled if bundled.is_file() else Path(file)).read_text(encoding="utf-8")
     except OSError as error:
-        names = sorted(entry.name.removesuffix(".json") for entry in library.iterdir())
-        raise DataError(
-            f"There is no launcher {str(file)!r}; give a JSON file or one of {listing(names)}."
-        ) from error
+        names = listing(sorted(entry.name.removesuffix(".json") for entry in library.iterdir()))
+        none = f"There is no launcher {str(file)!r}; give a JSON file or one of {names}."
+        raise DataError(none) from error
