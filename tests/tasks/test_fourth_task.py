@@ -121,11 +121,9 @@ def test_names_and_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
         task_entry(NAME)
 
 
-def test_settings_come_back_from_a_record_under_old_names() -> None:
+def test_settings_come_back_from_a_record() -> None:
     settings = HOLD_POSE.settings(action_scale=0.02)
     record = json.loads(json.dumps(settings.settings()))
-    assert HOLD_POSE.settings.of_record(record) == settings
-    record["change"], record["repeat"] = record.pop("action_scale"), record.pop("action_repeat")
     assert HOLD_POSE.settings.of_record(record) == settings
     with pytest.raises(SettingError, match="does not know: 'wind'"):
         HOLD_POSE.settings.of_record({"wind": 1.0})

@@ -25,7 +25,7 @@ from genan.rl.config import ACTIVATIONS, convert_ppo_settings
 from genan.rl.numpy_policy import FORMAT, NAMES_0_1, VERSIONS
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
-from genan.tasks.registry import TaskSettings, renamed_settings
+from genan.tasks.registry import TaskSettings
 
 TOLERANCE = 1e-6  # Part by which two periods, scales or bounds may differ and be the same.
 
@@ -185,8 +185,7 @@ class PolicyContract:
         try:
             found = frozen({**_renamed(settings), **settings["network"], **settings["scale"]})
             found["layout"] = tuple(ObservationPart(**part) for part in found["observation"])
-            constants = renamed_settings(found["constants"])
-            found["constants_json"] = json.dumps(constants, sort_keys=True)
+            found["constants_json"] = json.dumps(_renamed(found["constants"]), sort_keys=True)
             return cls(**{field.name: found[field.name] for field in fields(cls)})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             lacks = f"The policy's contract is not complete ({type(error).__name__}: {error})"

@@ -36,7 +36,7 @@ ACTIVATION_FUNCTIONS = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "tan
 PRECISION_NAMES = {"float32": "highest", "tf32": "default"}
 CLIP = 5.0  # Standardised numbers are kept within this [standard deviations].
 EPSILON = 1e-8  # Added to the standard deviation that is divided by.
-_UNROLL = 16  # steps of the advantages in one kernel; more only make the program longer
+
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 Scalar = Float[Array, ""]
@@ -362,7 +362,8 @@ def estimate_advantages(experience: Experience, gamma: float, gae_lambda: float)
 
     following = jnp.concatenate([it.value[1:], it.last_value[None]])
     steps = (it.reward, it.value, following, 1.0 - it.terminal)
-    start, unroll = jnp.zeros_like(it.last_value), min(_UNROLL, len(it.reward))
+    # More than 16 steps in one kernel only make the program longer.
+    start, unroll = jnp.zeros_like(it.last_value), min(16, len(it.reward))
     return jax.lax.scan(back, start, steps, reverse=True, unroll=unroll)[1]
 
 

@@ -261,21 +261,16 @@ class SkrlPPO:
             _scaler(skrl._observation_preprocessor, before.observation_scaler),
             _scaler(skrl._value_preprocessor, before.value_scaler),
         )
-        losses = self._losses(int(count()) - steps)
-        report = ppo.report(agent, env.brought(), losses, self.settings)
-        return ppo.LearnerState(agent, env.rollout, learner.key, learner.updates + 1), report
-
-    def _losses(self, steps: int) -> ppo.Numbers:
-        """Of skrl's last update, as means over the steps done; its own are over those planned. It
-        does not keep the divergence: NaN."""
-        kept, settings = self.agent.tracking_data, self.settings
+        kept, settings, steps = skrl.tracking_data, self.settings, int(count()) - steps
+        # Means over the steps done; skrl's are over those planned, and the divergence is not kept.
         factor = settings.num_epochs * settings.num_minibatches / max(steps, 1)
         losses = {"learning/kl": jnp.asarray(jnp.nan), "learning/steps": jnp.asarray(steps)}
         for name in ("policy", "entropy", "value"):
             mean = kept.get(f"Loss / {name.capitalize()} loss", [0.0])[-1]
             losses[f"loss/{name}"] = jnp.asarray(factor * mean, jnp.float32)
         kept.clear()  # nothing else does while skrl's own TensorBoard files are off
-        return losses
+        report = ppo.report(agent, env.brought(), losses, settings)
+        return ppo.LearnerState(agent, env.rollout, learner.key, learner.updates + 1), report
 
 
 def _scaler(theirs: Any, before: ppo.RunningScaler) -> ppo.RunningScaler:

@@ -35,8 +35,6 @@ BUNDLED = {
 }
 """The tasks that come with genan, in the order in which they are listed."""
 
-RENAMED = {"change": "action_scale", "repeat": "action_repeat"}  # Names of version 0.1.
-
 
 @dataclass(frozen=True)
 class TaskSettings:
@@ -114,8 +112,8 @@ class TaskSettings:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> "TaskSettings":
-        """The settings that ``settings`` wrote, by this version or by an earlier one."""
-        known, found = {one.name: one.type for one in fields(cls)}, renamed_settings(record)
+        """The settings that ``settings`` wrote."""
+        known, found = {one.name: one.type for one in fields(cls)}, dict(record)
         unknown, told = (
             sorted(found.keys() - known.keys()),
             "with constants that this genan does not",
@@ -127,11 +125,6 @@ class TaskSettings:
             elif isinstance(value, str) and known[name] == Path | None:
                 found[name] = Path(value)
         return cls(**found)
-
-
-def renamed_settings(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The task settings of a record under today's names: version 0.1 called some otherwise."""
-    return {RENAMED.get(name, name): value for name, value in record.items()}
 
 
 class TrainingPreset(NamedTuple):

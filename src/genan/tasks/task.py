@@ -37,7 +37,6 @@ Action = Float[Array, "envs action"]
 Agent: TypeAlias = Callable[[Observation, PRNGKeyArray], Action]
 
 LARGEST = 9.0  # The largest action before squashing: its tanh is 1 in float32.
-_NEVER = 2**31 - 1  # steps after which an environment would start its episodes again by itself
 
 
 class Task(eqx.Module):
@@ -151,7 +150,7 @@ class TaskEnvironment(eqx.Module):
     def endless(self) -> "TaskEnvironment":
         """The same, with episodes that start together and go on until ``begin``; only one that ran
         away still starts again, which its outcome calls done."""
-        return replace(self, horizon=_NEVER, stagger=False)
+        return replace(self, horizon=2**31 - 1, stagger=False)
 
     def reset(self, key: PRNGKeyArray) -> EnvironmentState:
         """Fill the pool and begin all episodes."""

@@ -33,11 +33,6 @@ class Balls(eqx.Module):
         return self.positions.shape[0]
 
 
-def count(duration: float, step: float) -> int:
-    """Samples from 0 to ``duration`` [s] that lie ``step`` [s] apart, both ends included."""
-    return round(duration / step) + 1
-
-
 @dataclass(frozen=True)
 class Launcher:
     """A launcher's balls in the world frame; spreads are standard deviations between balls."""
@@ -108,7 +103,7 @@ class Launcher:
     def fly(self, *, key: Array, duration: float = DURATION) -> FlyingBall:
         """A ball's whole flight at 500 Hz, with one row for each of 0, 2, ... ms."""
         ball, bounce = self.sample(key=key)
-        return fly(ball, self.air, bounce, Court(), dt=STEP, steps=count(duration, STEP) - 1)
+        return fly(ball, self.air, bounce, Court(), dt=STEP, steps=round(duration / STEP))
 
     def measure(self, path: FlyingBall, *, key: Array) -> Float[Array, "ticks 3"]:
         """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame [m]."""

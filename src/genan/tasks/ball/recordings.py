@@ -25,7 +25,7 @@ from numpy.polynomial.polynomial import polyfit
 from genan.errors import DataError, listing, refuse
 from genan.tasks.ball import Court
 from genan.tasks.ball.flight import BallFilter, at_ticks, filtered, smoothed
-from genan.tasks.ball.launcher import DURATION, STEP, TICK, Balls, count
+from genan.tasks.ball.launcher import DURATION, STEP, TICK, Balls
 
 #: Fewest samples, longest time between two of them [s] and farthest distance between them [m].
 LEAST, LONGEST_GAP, FARTHEST_JUMP = 20, 0.05, 0.4
@@ -94,7 +94,7 @@ def to_balls(
 
 @partial(jax.jit, static_argnums=1)
 def _play(ball_filter: BallFilter, duration: float, *padded: Array) -> Balls:
-    ticks, steps = (step * jnp.arange(count(duration, step)) for step in (TICK, STEP))
+    ticks, steps = (step * jnp.arange(round(duration / step) + 1) for step in (TICK, STEP))
 
     def one(times: Array, positions: Array, there: Array, velocity: Array) -> Balls:
         means = smoothed(ball_filter, times, positions, there, velocity)
