@@ -12,7 +12,6 @@ once, from the same key for every seed; a seed draws from them.
 """
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +116,8 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> Begun:
         super().reset(seed=seed)
         key = jax.random.key(int(self.np_random.integers(2**31)))
-        first = partial(eqx.filter_jit(TaskEnvironment.reset), self.environment)
-        state = self._now[0] if self._now else first(jax.random.key(0))
+        reset = eqx.filter_jit(TaskEnvironment.reset)
+        state = self._now[0] if self._now else reset(self.environment, jax.random.key(0))
         self._ended = np.zeros(self.num_envs, bool)
         self._now = _begin(self.environment, state, ~self._ended, key)
         return np.array(self._now[2]), {}

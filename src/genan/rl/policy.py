@@ -45,13 +45,7 @@ class Policy(eqx.Module):
 
     @classmethod
     def of(
-        cls,
-        agent: AgentState,
-        env: TaskEnvironment,
-        robot: Robot,
-        settings: PPOSettings,
-        *,
-        record: dict[str, Any],
+        cls, agent: AgentState, env: TaskEnvironment, robot: Robot, ppo: PPOSettings, record: Any
     ) -> "Policy":
         """What ``agent`` has learnt in ``env`` so far; settings and versions join its record."""
         task, scaler = env.task.settings, agent.observation_scaler
@@ -67,15 +61,15 @@ class Policy(eqx.Module):
             action_scale=task.action_scale,
             layout=tuple(ObservationPart(n, size, words.get(n, unknown)) for n, size in env.layout),
             clip=CLIP if scaler.active else None,
-            hidden=settings.hidden,
-            activation=settings.activation,
+            hidden=ppo.hidden,
+            activation=ppo.activation,
             actuators_sha256=actuator_fingerprint(env.simulator.ensemble),
             **{name: getattr(channels, name) for name in names},
         )
         # A scaler that is off keeps its first mean 0 and variance 1, without the epsilon.
         std = jnp.sqrt(scaler.variance) + (EPSILON if scaler.active else 0.0)
-        text = _json({"ppo": settings.settings(), "versions": versions(), **record})
-        layers, log_std = agent.networks.of(POLICY), agent.networks.bounded(settings)
+        text = _json({"ppo": ppo.settings(), "versions": versions(), **record})
+        layers, log_std = agent.networks.of(POLICY), agent.networks.bounded(ppo)
         policy = cls(contract, layers, scaler.mean, std, log_std, text)
         policy.check_environment(env)
         return policy

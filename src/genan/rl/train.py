@@ -170,9 +170,8 @@ class PolicyTraining:
         self.task, self.out = task.for_robot(robot.name), None if out is None else Path(out)
         if self.out is not None:
             _clear(self.out, overwrite=overwrite)
-        on_gpu = jax.default_backend() != "cpu"
-        tf32 = settings.precision == "tf32" or (settings.precision == "auto" and on_gpu)
-        self.precision: Precision = "tf32" if tf32 else "float32"
+        auto: Precision = "float32" if jax.default_backend() == "cpu" else "tf32"
+        self.precision = auto if settings.precision == "auto" else settings.precision
         self.env = load_environment(
             self.task, self.ensemble, envs=settings.num_envs, robot=robot, precision=self.precision
         )
