@@ -204,10 +204,9 @@ def read_policy(folder: Path | str) -> tuple[PolicyContract, Any, dict[str, np.n
 
 def read_contract(folder: Path | str) -> tuple[PolicyContract, dict[str, Any]]:
     """Contract and record of the policy in ``folder`` (or the bundled one of that name), checked
-    against their seal; the weights are not read. The record says how the policy was trained
-    (``steps``, ``seed``, ``num_envs``, ``ppo``, ``versions``, and ``curve``: numbers of up to 100
-    updates, each with ``steps``) and how good it is (``judged``: ``success``, ``interval``,
-    ``episodes``)."""
+    against their seal, without the weights. The record says how the policy was trained (``steps``,
+    ``seed``, ``num_envs``, ``ppo``, ``versions``, and ``curve``: numbers of up to 100 updates, each
+    with ``steps``) and how good it is (``judged``: ``success``, ``interval``, ``episodes``)."""
     return _parse(KIND.read_contract(_find(folder)))
 
 

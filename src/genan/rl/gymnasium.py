@@ -37,9 +37,7 @@ except ImportError:
     raise GenanError(missing) from None
 
 POOL = 256  # Robots that are settled before the first episode.
-VIEWER = ("rendering:load_renderer", "rendering:Stage", "rendering:snapshots")
-"""Of ``genan.viewer``, imported for pictures."""
-
+VIEWER = ("rendering:load_renderer", "rendering:Stage", "rendering:snapshots")  # For pictures.
 Info = dict[str, Any]
 Begun = tuple[np.ndarray, Info]
 Advanced = tuple[np.ndarray, np.ndarray, np.ndarray, Info]

@@ -47,8 +47,7 @@ PerStep = Float[Array, "steps envs"]
 Sizes = tuple[int, int]  # Entries of an observation and of an action.
 Features = Float[Array, "*any features"]
 Order = Callable[[Count, Count], Int[Array, " samples"]]
-"""From epoch and minibatch, counted from 0, to its samples (step times environments plus
-environment)."""
+"""From epoch and minibatch, from 0 on, to samples (step times environments plus environment)."""
 Brought = tuple[StepOutcome, Float[Array, "*steps envs"]]
 """What steps brought but for the observation, and sums of the episodes' rewards up to them."""
 Numbers = dict[str, Float[Array, ""] | Int[Array, ""]]

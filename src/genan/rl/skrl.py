@@ -49,7 +49,6 @@ VERSION = version("skrl")
 UNROLLED = 256  # Steps in an update beyond which skrl takes minutes to compile (512: 389 s).
 
 _log = logging.getLogger(__name__)
-
 Parameters = dict[str, Any]  # A model's, as Flax keeps them.
 
 

@@ -6,15 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from genan.errors import refuse
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState
 from genan.tasks.bundled import ReacherSettings
 from genan.tasks.task import Layout, PerRobot, Task
-
-Goal = Float[Array, "robots nq"]
+from genan.tasks.task import PerJoint as Goal
 
 
 @final

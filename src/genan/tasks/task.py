@@ -30,6 +30,7 @@ from genan.tasks.registry import TaskSettings, task_entry
 
 Layout = tuple[tuple[str, int], ...]  # Names and numbers of entries of parts, in order.
 PerRobot = Float[Array, " robots"]
+PerJoint = Float[Array, "robots nq"]
 PerEnv = Float[Array, " envs"]
 Which = Bool[Array, " envs"]
 Observation = Float[Array, "envs observation"]
@@ -231,9 +232,7 @@ class TaskEnvironment(eqx.Module):
         return self.simulator.start(scene, u, past=past, randomization=randomization), memory
 
 
-def limit_penalty(
-    q: Float[Array, "robots nq"], lower: Array, upper: Array, margin: float
-) -> PerRobot:
+def limit_penalty(q: PerJoint, lower: Array, upper: Array, margin: float) -> PerRobot:
     """-1 for each joint at a limit, less within ``margin`` [rad or m] of it, 0 elsewhere."""
     room = jnp.minimum(q - lower, upper - q)
     return -jnp.sum(jnp.clip(1.0 - room / margin, 0.0, 1.0), axis=-1)

@@ -210,8 +210,7 @@ def contact(start: Vector3, end: Vector3, swing: Swing, court: Court) -> tuple[T
     can pass through the other between two samples. They meet when the centre comes as near to the
     blade's middle plane as the ball's radius and half the blade's thickness, with its foot within
     the blade's ellipse widened by half the ball's radius (a ball that overlaps the rim by more than
-    half its radius is hit). A ball that slips in from the side is met, at the latest, at the middle
-    plane.
+    half its radius is hit). One that slips in from the side is met at the middle plane.
     """
     from_before, from_after = swing[0].seen_from(start), swing[1].seen_from(end)
     # Heights above the middle plane, on the side it came from.

@@ -82,8 +82,7 @@ def to_balls(
 ) -> Balls:
     """Recorded balls, ready to be played. Observations are what ``ball_filter`` says at each 10 ms,
     from the measurements until then, as on the robot. The true flight is the recording smoothed
-    forwards and backwards, and followed by the flight model between two stamps and beyond the last
-    one."""
+    forwards and backwards, and the flight model between two stamps and beyond the last one."""
     none = "Expected recorded balls to play, but there are none; give at least one."
     refuse((not recordings, none), error=DataError)
     missing = (max(0, round((duration - one.times[-1]) / TICK) + 2) for one in recordings)
