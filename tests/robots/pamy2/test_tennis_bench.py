@@ -127,9 +127,7 @@ def test_a_bounce_gains_no_energy_and_keeps_what_it_must(grip, friction):
     r = BALL.radius
     for _ in range(100):
         ball, normal = random_bounce(rng)
-        after = rebound(
-            ball, normal, STILL, radius=r, restitution=0.9, grip=grip, friction=friction
-        )
+        after = rebound(ball, normal, STILL, r, (0.9, grip, friction))
         assert energy(after) <= energy(ball) * (1 + 1e-12)
         n, dv, dw = (
             np.array(normal),
@@ -144,15 +142,11 @@ def test_a_bounce_gains_no_energy_and_keeps_what_it_must(grip, friction):
 
 
 def test_a_ball_that_grips_leaves_rolling_and_one_that_slides_does_not():
-    roll = {"radius": 0.02, "restitution": 0.9, "friction": 0.25}
-    after = rebound(
-        BallState(STILL, (0.5, 0.0, -4.0), STILL), (0.0, 0.0, 1.0), STILL, grip=0.4, **roll
-    )
+    roll = (0.0, 0.0, 1.0), STILL, 0.02, (0.9, 0.4, 0.25)
+    after = rebound(BallState(STILL, (0.5, 0.0, -4.0), STILL), *roll)
     assert after.velocity[0] == pytest.approx(0.02 * after.spin[1])
     assert after.velocity[0] == pytest.approx(0.3)
-    sliding = rebound(
-        BallState(STILL, (9.0, 0.0, -1.0), STILL), (0.0, 0.0, 1.0), STILL, grip=0.4, **roll
-    )
+    sliding = rebound(BallState(STILL, (9.0, 0.0, -1.0), STILL), *roll)
     assert sliding.velocity[0] == pytest.approx(9.0 - 0.25 * 1.9)  # Coulomb
 
 

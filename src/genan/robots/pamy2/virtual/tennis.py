@@ -28,6 +28,7 @@ from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.robots.pamy2.virtual.tracking import Cameras, Point
 
 Triple = tuple[float, float, float]
+Rub = tuple[float, float, float]  # Restitution e, grip (the largest k), friction mu; inf: no slide.
 Offsets = Float[np.ndarray, "4 3"]  # Joint origins, each in the frame of the link before [m].
 STEP = 0.0005  # Longest step of the flight [s].
 #: What a shot is drawn in: x, y, z where the ball is first seen [m], speed [m/s], azimuth and
@@ -100,16 +101,7 @@ class BallPhysics:
         return BallState(position, velocity, _scaled(1.0 - h * self.spin_decay, w))
 
 
-def rebound(
-    ball: BallState,
-    normal: Triple,
-    surface: Triple,
-    *,
-    radius: float,
-    restitution: float,
-    grip: float,
-    friction: float = math.inf,
-) -> BallState:
+def rebound(ball: BallState, normal: Triple, surface: Triple, radius: float, rub: Rub) -> BallState:
     """The ball just after it met a surface, where it was just before.
 
     The surface pushes along its normal and rubs against the sliding of the ball's touching point,
@@ -121,8 +113,9 @@ def rebound(
     With a grip of 2/5 a ball that does not slide leaves rolling (Nakashima et al. 2010); more would
     throw its surface back. Momentum and angular momentum are kept whatever k is, and energy does
     not grow up to k = 4/5. ``normal``, of length 1, is towards the ball, ``surface`` [m/s] the
-    velocity of the touched place, ``restitution`` e, ``grip`` the largest k, ``friction`` mu.
+    velocity of the touched place.
     """
+    restitution, grip, friction = rub
     relative = _minus(ball.velocity, surface)
     coming = _dot(relative, normal)
     turning = _cross(ball.spin, _scaled(-radius, normal))
@@ -184,8 +177,8 @@ class Room:
 
     def _off(self, physics: BallPhysics, ball: BallState, restitution: float) -> BallState:
         """The ball off something flat and level."""
-        rub = {"grip": self.grip, "friction": self.friction}
-        return rebound(ball, _UP, _STILL, radius=physics.radius, restitution=restitution, **rub)
+        rub = (restitution, self.grip, self.friction)
+        return rebound(ball, _UP, _STILL, physics.radius, rub)
 
     def _at_net(self, physics: BallPhysics, before: BallState, ball: BallState) -> BallState | None:
         """The ball off the tape (thrown back) or mesh (caught); None if it touches neither."""
@@ -201,8 +194,8 @@ class Room:
         apart = (aside * aside + above * above) ** 0.5
         if apart >= physics.radius or aside * vy + above * vz >= 0.0:
             return None
-        tape = {"radius": physics.radius, "restitution": self.tape_restitution, "grip": 0.2}
-        return rebound(ball, (0.0, aside / apart, above / apart), _STILL, **tape)
+        off, tape = (0.0, aside / apart, above / apart), (self.tape_restitution, 0.2, math.inf)
+        return rebound(ball, off, _STILL, physics.radius, tape)
 
 
 class Racket(NamedTuple):
@@ -283,8 +276,8 @@ class RacketModel:
         if _dot(_minus(ball.velocity, surface), tilted) >= 0.0:
             return None
         touching = ball._replace(position=_minus(ball.position, _scaled(apart, normal)))
-        rub = {"restitution": hit.restitution, "grip": 1.0 - hit.tangential}
-        return rebound(touching, tilted, surface, radius=radius, **rub)
+        rub = (hit.restitution, 1.0 - hit.tangential, math.inf)
+        return rebound(touching, tilted, surface, radius, rub)
 
 
 class Hand:
