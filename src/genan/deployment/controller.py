@@ -137,8 +137,7 @@ class PolicyController(Controller):
         contract.check_robot(robot)
         seconds = float(contract.constants["duration"]) if seconds is None else seconds
         refuse((not seconds > 0.0, f"A policy runs for a positive time, not {seconds:g} s."))
-        self.repeat = policy.action_repeat
-        self._policy, self._task = policy, task
+        self.repeat, self._policy, self._task = policy.action_repeat, policy, task
         self._velocity = FiniteDifference(robot.nq, robot.dt)
         self._left: float = math.inf if math.isinf(seconds) else round(seconds / robot.dt)
         self._begun = False

@@ -67,7 +67,6 @@ class StepClock:
         return self.steps * self.period
 
     def advance(self) -> None:
-        """One period has passed."""
         self.steps += 1
 
     def wait_until(self, moment: float) -> None:
@@ -163,8 +162,7 @@ class VirtualInterface(RobotInterface):
         self._settings: dict[str, Any] = {"seed": seed, "hours": hours, "drift": drift}
         self._steps = StepClock(self.robot.dt)
         self.clock: Clock = WallClock() if paced else self._steps
-        self._connected = False
-        self._u = self.robot.u_rest
+        self._connected, self._u = False, self.robot.u_rest
 
     def connect(self) -> None:
         if self._made is None:
@@ -202,9 +200,7 @@ class DryRun(RobotInterface):
     """Everything but sending: ``command`` says what would be sent, and the robot stays as it is."""
 
     def __init__(self, inner: RobotInterface) -> None:
-        """Look on at ``inner``."""
-        self._inner = inner
-        self.robot, self.clock = inner.robot, inner.clock
+        self._inner, self.robot, self.clock = inner, inner.robot, inner.clock
         self._idle = getattr(inner, "idle", lambda: None)
 
     def connect(self) -> None:

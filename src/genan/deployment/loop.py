@@ -314,12 +314,10 @@ class _Flying:
         self._robot = robot = loop.robot.robot
         self._u = self._sent = robot.u_rest
         self._u.flags.writeable = False
-        self._change = np.zeros(robot.nu)
+        self._change, self._no_q = np.zeros(robot.nu), np.full(robot.nq, math.nan)
         self._ticks: list[tuple[object, ...]] = []  # by the columns of a flight
-        self._no_q = np.full(robot.nq, math.nan)
-        self._turn = self._asked = 0
+        self._turn = self._asked = self._undelivered = 0
         self._ramp: RampTo | None = None
-        self._undelivered = 0
         self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")  # until it ends otherwise
         self._pacer = interface.Pacer(loop.robot.clock, robot.dt, origin=loop.origin)
         self._guard = Guard(robot, loop.safety, now=0.0)

@@ -148,9 +148,8 @@ class Guard:
     def check_change(self, change: Controls) -> Stop | None:
         """Look at the change of the controls in one period that a controller asks for."""
         nu, most = self._robot.nu, self._settings.change
-        if np.shape(change) != (nu,):
-            gave = list(np.shape(change))
-            return Stop(StopReason.CONTROLLER, f"it gave {gave} changes, not [{nu}]")
+        if (gave := np.shape(change)) != (nu,):
+            return Stop(StopReason.CONTROLLER, f"it gave {list(gave)} changes, not [{nu}]")
         largest = np.abs(change).max()
         if not math.isfinite(largest):
             return Stop(StopReason.ACTION)

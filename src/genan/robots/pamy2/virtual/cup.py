@@ -19,6 +19,7 @@ from genan.robots.pamy2.virtual.columns import applied, cross, dot, inverse, pro
 Scalar = Float[Array, ""]
 Joints = Float[Array, "4"]
 Vector = Float[Array, "3"]
+Wrench = tuple[Vector, Vector]  # Force and moment.
 Twist = Float[Array, "6"]  # Of a translation and a rotation; or force and moment.
 Points = Float[Array, "3 *points"]
 Nodes = Float[Array, "3 points"]
@@ -198,9 +199,7 @@ class BallContact(eqx.Module):
     rolling: Scalar  # Coefficient of rolling resistance.
     spin_decay: Scalar  # Rate at which string and air stop a turning ball [1/s].
 
-    def force(
-        self, touch: Proximity, velocity: Vector, spin: Vector, step: float
-    ) -> tuple[Vector, Vector]:
+    def force(self, touch: Proximity, velocity: Vector, spin: Vector, step: float) -> Wrench:
         """Force [N] and moment [N m]; ``velocity`` [m/s], ``spin`` [rad/s] relative to the body."""
         depth = self.radius - touch.gap
         approach = -dot(velocity[:, None], touch.normal)

@@ -85,7 +85,6 @@ class CupBench(robot.VirtualPamy2Cup):
         return CupOutcome.BOUNCED_OUT if self.was_in_cup else CupOutcome.NEVER_IN
 
     def tracker(self) -> Vicon:
-        """The Vicon system that sees this bench's ball."""
         return Vicon(seed=self.seed)
 
     def _judge(self, time: float) -> None:

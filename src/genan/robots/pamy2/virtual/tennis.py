@@ -366,7 +366,6 @@ class TennisBench(VirtualPamy2):
     gun, physics, room, racket_model = BallGun(), BallPhysics(), Room(), RacketModel()
 
     def __init__(self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0) -> None:
-        """Specimen ``seed`` after ``hours`` [h], as for ``VirtualPamy2``."""
         offset = np.asarray(design().arm.offset)
         self._hand = Hand(offset, self.room.base, self.racket_model, seed=seed)
         super().__init__(seed=seed, hours=hours, drift=drift)
@@ -403,7 +402,6 @@ class TennisBench(VirtualPamy2):
         return sent
 
     def tracker(self) -> Cameras:
-        """The cameras that see this bench's ball."""
         return Cameras(seed=self.seed)
 
     @property
