@@ -79,7 +79,7 @@ def controls(episodes: int) -> np.ndarray:
         return jax.lax.scan(step, env.reset(key), jax.random.split(key, env.horizon))[1]
 
     coarse = np.swapaxes(np.asarray(episode(jax.random.key(0)), float), 0, 1)
-    ticks = np.arange(settings.repeat * (env.horizon - 1) + 1) / settings.repeat
+    ticks = np.arange(settings.action_repeat * (env.horizon - 1) + 1) / settings.action_repeat
     return np.stack(
         [
             np.stack([np.interp(ticks, np.arange(env.horizon), c) for c in one.T], -1)

@@ -31,7 +31,7 @@ def by_period(env: TaskEnvironment, state: EnvironmentState, deviation: float) -
 
     def step(robots, key):
         noise = jax.random.normal(key, (ROBOTS, env.action_size))
-        change = settings.change * jnp.tanh(deviation * noise)
+        change = settings.action_scale * jnp.tanh(deviation * noise)
 
         def period(robots, seed):
             u = jnp.clip(
@@ -42,7 +42,7 @@ def by_period(env: TaskEnvironment, state: EnvironmentState, deviation: float) -
             found = simulator.ensemble.disagreement(*histories, simulator.precision)
             return simulator.step(robots, u, seed=seed), jnp.mean(found)
 
-        return jax.lax.scan(period, robots, jax.random.bits(key, (settings.repeat, 2)))
+        return jax.lax.scan(period, robots, jax.random.bits(key, (settings.action_repeat, 2)))
 
     return jnp.mean(
         jax.lax.scan(step, state.simulator, jax.random.split(jax.random.key(1), STEPS))[1], axis=0
@@ -62,7 +62,7 @@ def main() -> None:
         for deviation in (0.0, 0.03, 0.1, 0.3):
             row = "  ".join(f"{x:6.3f}" for x in by_period(env, state, deviation))
             print(
-                f"{folder}: deviation {deviation:4.2f}, periods 1 to {settings.repeat} [N m]: "
+                f"{folder}: deviation {deviation:4.2f}, periods 1 to {settings.action_repeat} [N m]: "
                 f"{row}",
                 flush=True,
             )
