@@ -130,11 +130,11 @@ class UanEnvironment(eqx.Module):
 
     @property
     def observation_size(self) -> int:
-        return self.settings.history.inputs(self.samples.nq, self.samples.u.shape[1])
+        return self.settings.history.inputs(self.action_size, self.samples.u.shape[1])
 
     @property
     def action_size(self) -> int:
-        return self.samples.nq
+        return self.samples.q.shape[1]
 
     def reset(self, key: PRNGKeyArray) -> UanState:
         """Begin all episodes, at different steps, so that they do not all end at once."""
