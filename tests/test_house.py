@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 
-LINES, FILES = 33_318, 153
-"""What there is today. They only fall; the aim is 30,000 lines."""
+LINES, FILES = 30_000, 160
+"""What the package may grow to: what one person can hold in the head."""
 
 
 def test_no_class_name_is_defined_twice() -> None:
@@ -22,7 +22,7 @@ def test_no_class_name_is_defined_twice() -> None:
     assert not twice
 
 
-def test_the_package_does_not_grow() -> None:
+def test_the_package_stays_small() -> None:
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES)
     assert lines <= LINES and len(MODULES) <= FILES
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
