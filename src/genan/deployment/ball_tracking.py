@@ -168,7 +168,6 @@ class BallSource(Protocol):
 
     def measurements(self, now: float) -> Sequence[Sighting]:
         """What has arrived until ``now`` [s] and was not handed out before, oldest first."""
-        ...
 
 
 class ObservedBall(NamedTuple):
@@ -183,13 +182,11 @@ class ObservedBall(NamedTuple):
 @dataclass(eq=False)
 class BallTracker:
     """From measurements to the ball at this moment, by the filter that policies are trained with.
-
     In training the filter gets, each 10 ms, the camera's newest frame as if it were exposed at that
     moment (``genan.tasks.ball.launcher.Launcher.measure``). ``frames="newest"`` does the same with
     a tracker that is late by ``delay``: the newest frame counts as exposed ``delay`` ago, and the
     estimate is predicted on to now; so the observation means what it meant in training.
-    ``frames="all"`` takes every frame at its own time, which follows the true ball more closely.
-    """
+    ``frames="all"`` takes every frame at its own time, which follows the true ball more closely."""
 
     source: BallSource
     ball_filter: NumpyBallFilter = field(default_factory=NumpyBallFilter.load)

@@ -28,8 +28,7 @@ class Plan:
 
     seed: int = 0  # Seed of the exploration signals.
     signal: Signal = field(default_factory=Spline)  # What the controls do.
-    bounds: Float[np.ndarray, "2 nu"] | None = None
-    """Lowest and highest control that the signal draws from; None: the exploration range."""
+    bounds: Float[np.ndarray, "2 nu"] | None = None  # Of the controls; None: as for exploration.
     duration: float = 2.0  # Length of a trajectory [s].
     ramp: float = 2.0  # Time in which the controls go from rest to the trajectory's first [s].
     settle: float = 1.0  # Time for which the first control is held before recording starts [s].

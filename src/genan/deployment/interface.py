@@ -23,7 +23,6 @@ from genan.robot.virtual import VirtualRobot
 
 Positions = Float[np.ndarray, " nq"]  # Of the joints [rad or m].
 Controls = Float[np.ndarray, " nu"]  # In their units.
-
 ROUNDING = 1e-6  # Less than this part of a period missing: late by a period, as clocks round.
 _PATIENCE = 10.0  # An orderly end takes a ramp; after this a served robot's process is killed [s].
 
@@ -114,12 +113,10 @@ class Sighting(NamedTuple):
 
 
 class RobotInterface(ABC):
-    """A robot that is read and commanded once in every period.
-
-    The loop calls ``connect``, then ``read`` and ``command`` in turn, and ``stop`` however it ends.
-    Where time passes by commands, or something must be heard in every period, there is ``idle()``
-    too, for a period of a dry run.
-    """
+    """A robot that is read and commanded once in every period. The loop calls ``connect``, then
+    ``read`` and ``command`` in turn, and ``stop`` however it ends. Where time passes by commands,
+    or something must be heard in every period, there is ``idle()`` too, for a period of a dry
+    run."""
 
     robot: Robot  # Its description: joints, controls, ranges, period.
     clock: Clock  # The time that the loop is paced by.

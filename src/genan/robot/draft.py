@@ -147,10 +147,9 @@ def draft(path: Path, *, model: str) -> RobotDraft:
     if not controls:
         controls = tuple(_made_up(whole, joint) for joint in joints)
         about = guessed("the model has no actuators; put what your robot is commanded with")
-    named = spec.modelname not in ("", "MuJoCo Model")  # MuJoCo's name for the nameless
     dt, todo = float(whole.opt.timestep), "put the period of your logs or of your control loop"
     notes = {"controls": about, "dt": guessed(f"the model's time step, {dt:g} s; {todo}")}
-    name = spec.modelname if named else path.stem
+    name = path.stem if spec.modelname in ("", "MuJoCo Model") else spec.modelname  # the nameless
     sites = [site for site in map(whole.site, range(whole.nsite)) if site.name]
     depth = [0] * whole.nbody  # joints between the world and each body; parents come first
     for body in range(1, whole.nbody):
@@ -187,8 +186,10 @@ def _made_up(model: "MjModel", joint: ChannelDraft) -> ChannelDraft:
     notes = {"range": guessed("made up"), "unit": guessed("none is known")}
     if model.jnt_actfrclimited[index]:
         unit, bounds = "N m" if joint.unit == "deg" else "N", model.jnt_actfrcrange[index]
-        notes = {"range": DraftNote("the model's limit of effort")}
-        notes["unit"] = guessed("a torque or force")
+        notes = {
+            "range": DraftNote("the model's limit of effort"),
+            "unit": guessed("torque or force"),
+        }
     (lower, upper), notes["rest"] = map(float, bounds), DraftNote(STOPPED)
     return ChannelDraft(f"{joint.name}_command", unit, lower, upper, 0.0, notes)
 
@@ -223,8 +224,7 @@ def _control(model: "MjModel", index: int) -> ChannelDraft:
     }[kind]
     if per_unit != 1.0:
         unit, unit_note = "1", guessed(f"none; the model makes {per_unit:g} {force} of one")
-    width = math.pi if kind == "position" else 1.0
-    drives = kind == "motor" and per_unit > 0.0
+    width, drives = math.pi if kind == "position" else 1.0, kind == "motor" and per_unit > 0.0
     bounds, note = (-width, width), guessed("the model sets no range")
     if model.actuator_ctrllimited[index]:
         bounds, note = model.actuator_ctrlrange[index], DraftNote("the model's ctrlrange")

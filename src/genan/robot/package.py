@@ -28,15 +28,13 @@ class RobotPackage:
     """What a robot's folder offers. Code is named as "module:attribute" and imported where used."""
 
     virtual: str | None = None
-    """Class of a program that plays the robot, a ``genan.robot.virtual.VirtualRobot``; commands
-    call it ``virtual-NAME``."""
+    """A ``genan.robot.virtual.VirtualRobot`` that plays the robot, called ``virtual-NAME``."""
     interfaces: Mapping[str, str] = field(default_factory=dict)
     """``RobotInterface`` classes that reach such a robot, by name, unique over all packages."""
     server: str | None = None
     """Callable ``(make, *, host, port, watchdog, ramp, log)``: an object with ``address`` (host,
     port) and ``serve(stop)``, which serves what ``make()`` gives until ``stop()``, then rests."""
-    client: str | None = None
-    """Which of ``interfaces`` reaches that server; it is given ``host`` and ``port``."""
+    client: str | None = None  # Which of ``interfaces`` reaches that server, at ``host``, ``port``.
     benches: Mapping[str, str] = field(default_factory=dict)
     """``VirtualRobot`` classes with the props of a task (a ball, a cup), by task."""
     tasks: Mapping[str, str] = field(default_factory=dict)

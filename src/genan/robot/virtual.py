@@ -14,18 +14,14 @@ from genan.robot.robot import Robot
 
 
 class VirtualRobot(ABC):
-    """A robot that moves on by one period with each command.
-
-    The same seed, hours and commands must give the same positions to the last bit. The constructor
-    takes ``seed`` (which specimen), ``hours`` (operating hours behind it) and ``drift`` (how fast
-    it ages, 1 is the usual).
-    """
+    """A robot that moves on by one period with each command. The same seed, hours and commands must
+    give the same positions to the last bit. The constructor takes ``seed`` (which specimen),
+    ``hours`` (operating hours behind it) and ``drift`` (how fast it ages, 1 is the usual)."""
 
     robot: Robot  # Its description.
     seed: int = 0
     hours: float = 0.0
-    truth_sizes: ClassVar[Mapping[str, int]] = {}
-    """What only a program can tell, by name (``tau``, ...), and how many numbers each has."""
+    truth_sizes: ClassVar[Mapping[str, int]] = {}  # What only a program can tell (tau, ...): sizes.
     group: ClassVar[int] = 1  # Trajectories that ``play`` computes at once; above 1: in threads.
     pushable: ClassVar[bool] = False  # Whether ``push`` works.
 

@@ -215,7 +215,7 @@ class Pamy2Udp(Pamy2Client):
         try:
             opened.sendto(telegram, self._address)
             self.statistics["sent"] += 1
-        except OSError:  # a full queue or a cable pulled: as good as a telegram lost on the way
+        except OSError:  # a full queue or a cable pulled: as good as lost
             self.statistics["not sent"] += 1
 
 

@@ -99,7 +99,6 @@ REAL = {
     (2, 10.0): TransferFunction(-17.0, 3.20, 0.37, 0.020),
     (3, 10.0): TransferFunction(-17.2, 3.10, 0.84, 0.010),
 }
-
 #: Anchor pressures of 2024 [counts], joints 1 to 4: agonists, antagonists.
 ANCHOR = np.array([[20500.0, 16000.0, 13850.0, 17000.0], [20500.0, 15500.0, 13850.0, 17000.0]])
 #: Largest differential pressure of the excitation [counts]: swings of 15 to 40 degrees. The lab's
@@ -231,11 +230,11 @@ class Identification:
 
     def lines(self) -> list[str | Table]:
         """The table, what it means, and what is outside the real robot's spread."""
-        columns = ("joint", "band", "frequency", "damping", "gain", "delay", "fit")
-        table = Table(*columns, box=None, pad_edge=False)
+        quantities = "frequency", "damping", "gain", "delay"
+        table = Table("joint", "band", *quantities, "fit", box=None, pad_edge=False)
         for e in sorted(self.experiments, key=lambda e: (e.joint, e.highest)):
             cells = [f"{e.joint + 1}", f"0-{e.highest:g}"]
-            for quantity, (scale, form, _, _) in QUANTITIES.items():
+            for quantity, (scale, form, *_) in QUANTITIES.items():
                 ours, real = (scale * getattr(x, quantity) for x in (e.model, e.real))
                 known = f"{ours:{form}}" if e.resonant or quantity == "gain" else "none"
                 cells.append(f"{known}{'' if e.within(quantity) else '*'} ({real:{form}})")

@@ -19,7 +19,6 @@ Muscles = Float[np.ndarray, "8"]  # A number per muscle.
 Numbers = Float[np.ndarray, "*shape"]
 JointRows = Float[np.ndarray, "*batch 4"]
 MuscleRows = Float[np.ndarray, "*batch 8"]
-
 BAR_PER_COUNT, BAR_AT_ZERO = 0.0002, -1.7888
 HARD_LIMITS = (0.2, 4.0)  # Pressures [bar] that the robot's controller accepts at all.
 MUSCLES = 8

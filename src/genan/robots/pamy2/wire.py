@@ -20,7 +20,6 @@ from jaxtyping import Int
 from genan.robots.pamy2.pressures import HARD_LIMITS, MUSCLES, Joints, Muscles
 
 Address = tuple[str, int]  # Host and port.
-
 CONNECTED, LEAVING = 1, 0  # The connection word: stay, or let go of the robot.
 PRESSURE_CONTROL = 1  # The only control word that is used; 2 would command positions.
 WORD = 0xFFFFFFFF  # Counters and times go round at 32 bits.
@@ -172,8 +171,7 @@ class Wiring:
 
     zero: tuple[float, float, float, float]  # Added to the angle on the wire [deg].
     sense: tuple[int, int, int, int]  # +1 or -1.
-    crossed: tuple[bool, bool, bool, bool]
-    """Joints whose muscles change places in what is commanded, never in what is measured."""
+    crossed: tuple[bool, bool, bool, bool]  # Muscles change places in what is commanded, no more.
 
     def pressure_to_wire(self, pressure: Muscles) -> Muscles:
         """Commanded pressures [bar], from the order of the muscles to that of the wire."""

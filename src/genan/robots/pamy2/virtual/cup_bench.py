@@ -21,10 +21,9 @@ from genan.robots.pamy2.virtual.tracking import Point, Vicon
 _SETTLE = (1500, 500, 500)  # Before the first trial [ticks]; in between the ball is stilled.
 _RESTLESS = 0.01  # Nobody stills a ball quite: its speed in x and in y, standard deviation [m/s].
 WRAPPED = (0.25, 0.90, 0.2)
-"""The string counts as wrapped if it carries at least this share of the ball's weight while the
-ball is nearer to where it is tied than this share of its length, for this long in all [s], on
-forearm or rim all the while. On the underside's edge it does not count: from there it is free again
-when the cup is held upright."""
+"""The string counts as wrapped if it carries this share of the ball's weight while the ball is
+nearer to where it is tied than this share of its length, for this long in all [s], on forearm or
+rim all the while (from the underside's edge it is free again when the cup is held upright)."""
 
 
 class CupOutcome(Enum):
@@ -48,8 +47,7 @@ class CupBench(robot.VirtualPamy2Cup):
         refuse((trial < 0, f"Trials are counted from 0, got trial {trial}."))
         super().reset()
         self.was_in_cup = False  # Whether the ball was in the cup at any tick of this trial.
-        self.time_in_cup = 0.0  # For how long in all the ball was in the cup in this trial [s].
-        self._time_bent = 0.0
+        self.time_in_cup = self._time_bent = 0.0  # For how long in all it was there [s]; wrapped.
         if trial:
             chance = np.random.default_rng([self.seed, trial, 0xBA11])
             nudge = np.zeros(self._toy_state.velocity.shape)

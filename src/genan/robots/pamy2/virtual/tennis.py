@@ -36,7 +36,6 @@ STEP = 0.0005  # Longest step of the flight [s].
 QUANTITIES = ("x", "y", "z", "speed", "azimuth", "elevation", "topspin", "sidespin")
 _LONGEST = 5.0  # A ball that is not judged by then is given up [s]; none flies that long.
 Obstacle = enum.Enum("Obstacle", "NOTHING TABLE NET FLOOR")  # What the ball met within a step.
-
 # Vectors as triples of plain floats: for a single ball quicker than arrays of three.
 _STILL, _UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
 _plus = lambda a, b: (a[0] + b[0], a[1] + b[1], a[2] + b[2])
@@ -330,8 +329,7 @@ class BallGun:
         (0.25, 0.16, -0.60, -0.47, 0.18, -0.32, 1.00, 0.09),
         (0.30, 0.02, -0.03, -0.05, -0.46, -0.09, 0.09, 1.00),
     )
-    """Of the same. A ball that is gripped well leaves faster, higher and with less spin; y and z
-    vary along the path, by when it is first seen."""
+    """Of the same. A ball that is gripped well leaves faster, higher and with less spin."""
 
     @cached_property
     def _root(self) -> Float[np.ndarray, "8 8"]:
