@@ -62,8 +62,8 @@ def main() -> None:
         for deviation in (0.0, 0.03, 0.1, 0.3):
             row = "  ".join(f"{x:6.3f}" for x in by_period(env, state, deviation))
             print(
-                f"{folder}: deviation {deviation:4.2f}, periods 1 to {settings.action_repeat} [N m]: "
-                f"{row}",
+                f"{folder}: deviation {deviation:4.2f}, periods 1 to "
+                f"{settings.action_repeat} [N m]: {row}",
                 flush=True,
             )
 

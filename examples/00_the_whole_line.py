@@ -30,6 +30,7 @@ def main(
     trajectories: int = 200,
     epochs: int = 30,
     steps: int = 8_000_000,
+    num_envs: int = 512,
     trials: int = 20,
 ) -> None:
     robot = genan.Robot.load("pamy2")
@@ -43,7 +44,8 @@ def main(
     print(evaluation)
     evaluation.plot().savefig(folder / "error.png")
 
-    training = genan.train("reacher", actuators, out=folder / "reacher", steps=steps, num_envs=512)
+    size = {"steps": steps, "num_envs": num_envs}
+    training = genan.train("reacher", actuators, out=folder / "reacher", **size)
     print(training)
     policy = load_policy(folder / "reacher", "reacher")
     print(transfer(lambda seed: open_trials(policy, seed=seed), trials=trials))

@@ -60,4 +60,4 @@ def test_jax_started_too_early_is_noticed() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0 or "import genan before using JAX" in done.stderr
+    assert done.returncode == 0 or "import genan before JAX" in done.stderr

@@ -140,7 +140,7 @@ def test_the_command_does_the_same(fitted, tmp_path: Path):
 
 @pytest.mark.slow
 def test_another_cross_validation_takes_the_place_of_the_first(tmp_path: Path):
-    from genan.evaluation.actuators import _prepare
+    from genan.evaluation.cross_validation import _prepare
 
     _prepare(tmp_path, {"parts": 2})
     (tmp_path / "1").mkdir()

@@ -174,7 +174,8 @@ def test_09_tells_a_new_log_from_an_old_one(never_seen: tuple[Path, str], tmp_pa
 
 @pytest.mark.slow
 def test_00_goes_from_a_recording_to_a_judged_policy(tmp_path: Path) -> None:
-    small = ("--trajectories", 12, "--epochs", 1, "--steps", 32768, "--trials", 1)
+    small = ("--trajectories", 12, "--epochs", 1, "--trials", 1)
+    small += ("--steps", 2048, "--num-envs", 32)
     out = run("00", "--folder", tmp_path, *small)
     for part in (
         "Inspection(12 traj",

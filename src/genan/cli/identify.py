@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from genan.cli.terminal import check_out
+from genan.cli.terminal import check_out, console
 from genan.jax_setup import use_cache
 from genan.robot.package import check_offers, open_virtual
 
@@ -31,6 +31,7 @@ class Identify:
         use_cache()
         robot = open_virtual(self.robot, seed=self.robot_seed, hours=self.hours, drift=self.drift)
         found = package.load("identify")(robot, seed=self.seed)
-        print(*found.lines(), sep="\n")
+        for line in found.lines():
+            console().print(line)
         for path in found.save_figures(self.out):
             print(f"picture: {path}")

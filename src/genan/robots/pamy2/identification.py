@@ -246,7 +246,8 @@ class Identification:
             "[ms]; in brackets the real PAMY2, same experiment. * outside the spread of its "
             "identifications (and 10 %).",
             *(f"  {sentence}" for e in self.experiments for sentence in e.outside()),
-            f"Hysteresis of a slow sweep of +-{_SWEEP:g} in u, widest [deg]: {', '.join(widths)}",
+            f"Hysteresis loop of a slow sweep of +-{_SWEEP:g} in u, widest [deg]: "
+            f"{', '.join(widths)}",
         ]
 
     def save_figures(self, folder: Path) -> tuple[Path, Path]:
