@@ -101,7 +101,7 @@ def describe(case: Case, logs: Path, folder: Path) -> None:
     path.write_text(text)
 
 
-def judge(case: Case, logs: Path, folder: Path, fit: list[str]) -> dict[str, Any]:
+def judge(case: Case, logs: Path, folder: Path) -> dict[str, Any]:
     """From the log to evaluation.json and inspection.json; what took how long."""
     finished = folder / "case.json"
     if finished.exists():
@@ -118,7 +118,7 @@ def judge(case: Case, logs: Path, folder: Path, fit: list[str]) -> dict[str, Any
         run("inspect", train, "--robot", robot, "--out", folder / "inspection")
     if not (folder / "actuators" / "actuator.json").exists():
         seconds["fit"] = run(
-            "fit", "--data", train, "--robot", robot, "--out", folder / "actuators", *fit
+            "fit", "--data", train, "--robot", robot, "--out", folder / "actuators"
         )
     dt = json.loads((folder / "actuators" / "actuator.json").read_text())["contract"]["dt"]
     horizon = str(round(SECONDS / dt))
@@ -144,7 +144,7 @@ def row(
         "model": one(mine),
         **{name: one(models[name]) for name in ("ridge ARX", "constant velocity")},
     }
-    cells = [f"{case.name}: {case.words}", record.get("choice", {}).get("chosen", "given")]
+    cells = [f"{case.name}: {case.words}", record["choice"]["chosen"]]
     cells += [" ".join(f"{x:.3g}" for x in errors) for errors in steps.values()]
     cells += [
         f"{end(errors):.3g}" for errors in (mine, models["ridge ARX"], models["standing still"])
@@ -169,7 +169,6 @@ def main() -> None:
     asked.add_argument(
         "--only", nargs="*", help="cases or logs to run; left out: all that are there"
     )
-    asked.add_argument("--fit", default="", help="flags of genan fit; left out: a model is chosen")
     given = asked.parse_args()
     rows, words, means = [], [], []
     for case in CASES:
@@ -178,7 +177,7 @@ def main() -> None:
         if not there or (case.asked if not given.only else not wanted & set(given.only)):
             continue
         folder = given.out / case.name
-        line, steps = row(case, folder, judge(case, given.logs, folder, given.fit.split()))
+        line, steps = row(case, folder, judge(case, given.logs, folder))
         rows.append(line)
         words.append((case.name, inspected(folder)))
         if case.log == "xl330" and not case.asked:

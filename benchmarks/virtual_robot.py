@@ -51,6 +51,8 @@ def recording(trajectories: int, bare: float) -> None:
             "-m",
             "genan",
             "collect",
+            "--robot",
+            "virtual-pamy2",
             "--trajectories",
             str(trajectories),
             "--out",

@@ -14,9 +14,12 @@ from genan.robot import Robot
 #: What "agrees" means in each precision.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 
-#: MJX takes 3 to 9 s to compile, so it is asked on three bundled robots and one tree that has every
+#: MJX takes 3 to 9 s to compile, so it is asked on the bundled robots and one tree that has every
 #: feature, and in float32 on one robot with a hinge and a slide.
-MJX_ROBOTS = {"float64": ("carriage", "pamy2", "pendulum", "tree-7"), "float32": ("carriage",)}
+MJX_ROBOTS = {
+    "float64": ("carriage", "pamy2", "pamy2-cup", "pendulum", "two-link", "tree-7"),
+    "float32": ("carriage",),
+}
 
 
 def evaluate(dynamics: Dynamics) -> Callable[..., dict[str, jax.Array]]:

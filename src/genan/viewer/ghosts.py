@@ -85,7 +85,7 @@ def _advance(
 ) -> tuple[_GhostState, tuple[Array, Array]]:
     """The ghosts after a block of ticks, their positions in it, and the torques of each member on
     the robot's own past [N m or N]. What only fills up the block changes nothing."""
-    alone = jnp.arange(ensemble.members)
+    model = ensemble.model()
 
     def tick(state: _GhostState, now: Ticks) -> tuple[_GhostState, tuple[Array, Array]]:
         q, u, restart, real = now
@@ -97,8 +97,10 @@ def _advance(
         arms = jnp.concatenate([past, own[None]])
         histories, window = ensemble.contract.history.of_window(arms, controls)
         window = jnp.broadcast_to(window, (len(arms), *window.shape))
-        found = ensemble.torques(histories, window)  # [members, arms, nq]
-        tau = jnp.concatenate([found[:, 0].mean(axis=0)[None], found[alone, alone + 1]])
+        x = ensemble.inputs(histories, window)
+        three = lambda layers, own: model.torque(layers, jnp.stack([x[0], own, x[-1]]))
+        found = jax.vmap(three)(ensemble.layers, x[1:-1])  # [members, 3, nq]
+        tau = jnp.concatenate([found[:, 0].mean(axis=0)[None], found[:, 1]])
         position, velocity = jax.vmap(dynamics.step)(past[:, -1], qd, tau)
         moved = jnp.concatenate([past[:, 1:], position[:, None]], axis=1)
         after = _GhostState(moved, velocity, robot_q, controls)

@@ -517,7 +517,7 @@ def view_live(
     if "goal_lower" in contract.constants:
         low, high = (np.array(contract.constants[f"goal_{end}"]) for end in ("lower", "upper"))
         goals = np.clip(low, *robot.q_range), np.clip(high, *robot.q_range)
-    with serving(port) as server, closing(LiveProcess(settings)) as process:
+    with serving(port, opened) as server, closing(LiveProcess(settings)) as process:
         page = LivePage(server, settings, robot, process, driver, goals=goals)
         with closing(page):
-            show(page, stopping, opened)
+            show(page, stopping)

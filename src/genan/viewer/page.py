@@ -27,16 +27,13 @@ from genan.jax_setup import use_cache
 from genan.plotting import COLOURS, GREY
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
-from genan.viewer.rendering import ArmKinematics, Joints, Snapshot, Stage, Trails, geom_mesh
+from genan.viewer.rendering import ArmKinematics, Joints, Mesh, Snapshot, Stage, Trails, geom_mesh
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
     import viser
-    from trimesh import Trimesh
 
     from genan.viewer.ghosts import GhostSimulation
-
-    Shape = tuple[Trimesh, tuple[float, float, float, float]]  # With its colour.
 
 RGBA = tuple[float, float, float, float]  # Red, green, blue and opacity, from 0 to 1.
 
@@ -53,6 +50,7 @@ LOOKS: dict[str, tuple[RGBA, float]] = {
     "goal": ((0.0, 0.62, 0.451, 0.3), 0.0024),
 }
 FACETS, COARSE = 20, 10  # Corners of a circle, and of a faint one: graphics may be slow.
+STILL = 1e-6  # What moves or turns by less than this has not [m, or of a quaternion].
 _PIECES = 64  # Pieces that all lines have together, at most.
 PAST = 7  # Moments of the past whose tips are in the cloud, before the present one.
 OUTSIDE = 0.5  # A simulated arm that runs away is drawn so far outside its limits [rad or m].
@@ -64,33 +62,25 @@ MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
 MEASURED, SIMULATED, AIM, FAINT = "#222222", COLOURS[0], COLOURS[2], "rgba(86,180,233,0.45)"
 
 
-def shapes(model: mujoco.MjModel, body: int, look: str | None = None) -> "list[Shape]":
+def shapes(model: mujoco.MjModel, body: int, look: str | None = None) -> list[tuple[Mesh, RGBA]]:
     """What is drawn of a body, in its own frame, with colours; no planes: the page has a floor.
     With a ``look`` of ``LOOKS`` all in one, and thicker: two arms in one place would flicker."""
-    from trimesh import Trimesh
-    from trimesh.graph import smooth_shade
-    from trimesh.transformations import quaternion_matrix
-    from trimesh.util import concatenate
-
-    found: list[Shape] = []
+    found: list[tuple[Mesh, RGBA]] = []
+    turn = np.zeros(9)
     for geom in np.flatnonzero(model.geom_bodyid == body).tolist():
         mesh = geom_mesh(model, geom, facets=COARSE if look == "member" else FACETS)
         material = model.geom_matid[geom]
         rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
         if mesh is None or rgba[3] == 0.0:
             continue
-        if model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_MESH:
-            mesh = smooth_shade(mesh, angle=0.6)  # sharper edges stay sharp [rad]
-        pose = quaternion_matrix(model.geom_quat[geom])
-        pose[:3, 3] = model.geom_pos[geom]
+        mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
+        placed = mesh.vertices @ turn.reshape(3, 3).T + model.geom_pos[geom]
         red, green, blue, alpha = map(float, rgba)
-        found.append((mesh.apply_transform(pose), (red, green, blue, alpha)))
+        found.append((Mesh(placed, mesh.faces), (red, green, blue, alpha)))
     if look is None or not found:
         return found
-    outline: Any = concatenate([mesh for mesh, _ in found])
     colour, thicker = LOOKS[look]
-    corners = outline.vertices + thicker * outline.vertex_normals
-    return [(Trimesh(corners, outline.faces, process=False), colour)]
+    return [(Mesh.merged([mesh for mesh, _ in found]).grown(thicker), colour)]
 
 
 def add_body(
@@ -118,12 +108,19 @@ class ArmNodes:
         links = (model.body(k).name or f"body{k}" for k in range(model.nbody))
         nodes = [add_body(scene, f"{name}/{link}", model, k, look) for k, link in enumerate(links)]
         self._nodes = {body: node for body, node in enumerate(nodes) if node is not None}
+        self._poses = np.full((model.nbody, 7), np.nan)  # Of all bodies, as they were last sent.
 
     def place(self, q: Joints) -> None:
-        """Put the bodies where they are at the joint positions ``q`` [rad or m]."""
-        positions, turns = self.kinematics.poses(q)
+        """Put the bodies where they are at the joint positions ``q`` [rad or m]. What has not moved
+        is not sent: half of it, in most arms."""
+        poses = np.hstack(self.kinematics.poses(q))
+        still = np.abs(poses - self._poses) < STILL  # false at first, when they are nowhere
+        stays, faces = still[:, :3].all(axis=1), still[:, 3:].all(axis=1)
         for body, node in self._nodes.items():
-            node.position, node.wxyz = positions[body], turns[body]
+            if not stays[body]:
+                node.position = self._poses[body, :3] = poses[body, :3]
+            if not faces[body]:
+                node.wxyz = self._poses[body, 3:] = poses[body, 3:]
 
 
 class MarkerNodes:
@@ -177,8 +174,11 @@ def draw_stage(server: Any, stage: Stage) -> None:
 
 
 @contextlib.contextmanager
-def serving(port: int) -> "Iterator[viser.ViserServer]":
-    """An empty page at ``port`` of this computer, 0 for a free one, while the block lasts."""
+def serving(
+    port: int, opened: Callable[[str], None] = lambda _: None
+) -> "Iterator[viser.ViserServer]":
+    """An empty page at ``port`` of this computer, 0 for a free one, while the block lasts.
+    ``opened`` gets its address at once: a browser can load while the page is made."""
     try:
         import viser
     except ModuleNotFoundError as error:
@@ -199,6 +199,7 @@ def serving(port: int) -> "Iterator[viser.ViserServer]":
         hint = "choose another with --port, or --port 0 for a free one"
         # It takes the next one that is free.
         refuse((port not in (0, server.get_port()), f"{taken}; {hint}."))
+        opened(f"http://{HOST}:{server.get_port()}")
         yield server
     finally:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -334,12 +335,8 @@ class ViewerPage(ABC):
         """Show the moment."""
 
 
-def show(
-    page: ViewerPage, stopping: Callable[[], bool], opened: Callable[[str], None] = lambda _: None
-) -> None:
-    """Picture after picture until ``stopping``; without a browser nothing is drawn. ``opened`` gets
-    the page's address."""
-    opened(f"http://{HOST}:{page.server.get_port()}")
+def show(page: ViewerPage, stopping: Callable[[], bool]) -> None:
+    """Picture after picture until ``stopping``; without a browser nothing is drawn."""
     before = due = time.perf_counter()
     while not stopping():
         now = time.perf_counter()

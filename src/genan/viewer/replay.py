@@ -164,7 +164,7 @@ def view_recording(
     recording.channels.check_robot(arm)
     contract.check_channels(recording.channels, whose="the recording")
     read_trajectory(recording, trajectory)  # refused here, before anything starts
-    with serving(port) as server:
+    with serving(port, opened) as server:
         page = ReplayPage(server, recording, arm, driver, trajectory)
         with closing(page):
-            show(page, stopping, opened)
+            show(page, stopping)
