@@ -144,10 +144,12 @@ def test_unequal_lengths(carriage, recorded):
     trial = plan(data, [3], horizon=50)
     assert trial.first == 10 and trial.horizon == 50
     np.testing.assert_array_equal(trial.start_owner, [1, 1, 3, 4])
-    np.testing.assert_array_equal(trial.starts - data.offsets[trial.start_owner], [10, 60, 10, 10])
+    # Rooms of 119, 60 and 50 steps: one rollout after the other, from somewhere in what is left.
+    first, second, third, fourth = trial.starts - data.offsets[trial.start_owner]
+    assert second == first + 50 and 10 <= first <= 10 + 19 and 10 <= third <= 20 and fourth == 10
     np.testing.assert_array_equal(np.bincount(trial.row_owner), [0, 119, 41, 60, 50])
     assert trial.recorded.shape == (4, 50, 2)
-    np.testing.assert_array_equal(trial.recorded[1, -1], data.q[data.offsets[1] + 110])
+    np.testing.assert_array_equal(trial.recorded[1, -1], data.q[trial.starts[1] + 50])
     assert (
         "1 of 5 trajectories" in trial.notes[0]
         and "1 trajectories are too short for a rollout" in trial.notes[1]

@@ -67,7 +67,7 @@ def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
     ] == TransferResult.load(out)
     assert found.succeeded >= 1 and found.robot_seeds == (1,)
     folder = out / "robot-1"
-    assert load_recording(folder / "flights.h5").lengths.tolist() == [2500] * 2
+    assert load_recording(folder / "flights.h5").lengths.tolist() == [3000] * 2
     for trial in found.trials:
         chance = np.random.default_rng(
             [0, trial.number]
@@ -77,11 +77,11 @@ def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
         np.testing.assert_allclose(trial.u_init, u)
         np.testing.assert_allclose(np.rad2deg(trial.goal), goal)
         with np.load(folder / "flights.ticks" / f"{trial.number:04d}.npz") as ticks:
-            np.testing.assert_allclose(
-                ticks["u"][999], u, atol=1e-9
-            )  # reached after 2 s, along a line
-            np.testing.assert_allclose(ticks["u"][499], 0.5 * (u + PAMY2.u_rest), atol=1e-9)
-            error = np.abs(np.rad2deg(ticks["q"][2000]) - goal)  # 2 s of the policy later
+            # At rest for 1 s, reached after 2 s more, along a line.
+            np.testing.assert_array_equal(ticks["u"][499], PAMY2.u_rest)
+            np.testing.assert_allclose(ticks["u"][999], 0.5 * (u + PAMY2.u_rest), atol=1e-9)
+            np.testing.assert_allclose(ticks["u"][1499], u, atol=1e-9)
+            error = np.abs(np.rad2deg(ticks["q"][2500]) - goal)  # 2 s of the policy later
         np.testing.assert_allclose(trial.numbers["error"], error)
         assert trial.success == (error.mean() < 2.0) == (trial.outcome == "reached")
 
@@ -187,9 +187,8 @@ def test_table_tennis_returns_the_ball_and_keeps_its_way(
         time, ball = kept["time"], kept["ball"]
     with np.load(folder / "flights.ticks" / "0000.npz") as kept:
         phase, flown = kept["phase"], kept["time"]
-    assert (
-        time[0] == pytest.approx(2.0) and 2.0 < flown[phase == 2][0] < 2.03
-    )  # launched after the ramp, soon seen
+    # Launched after the ramp, soon seen.
+    assert time[0] == pytest.approx(3.0) and 3.0 < flown[phase == 3][0] < 3.03
     turn = int(np.argmin(ball[:, 1]))
     assert np.all(
         np.diff(ball[:turn, 1]) < 0.0
@@ -256,6 +255,7 @@ def test_the_documented_program_catches_the_ball_with_a_tracker_of_its_own(
     cup_trials: TrialSetup,
 ) -> None:
     cup_trials.robot.connect()
+    cup_trials.bench.reset()
     cup_trials.prepare(0)  # the ball hangs
     names = {
         "robot": cup_trials.robot,

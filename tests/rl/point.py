@@ -29,12 +29,15 @@ class Point(eqx.Module):
         distance = jnp.linalg.norm(places[:, :2] - places[:, 2:], axis=-1)
         done = time + 1 >= self.horizon
         fresh, _ = self.reset(key)
+        last = self.observe((places, time))
         state = jnp.where(done[:, None], fresh, places), jnp.where(done, 0, time + 1)
         success = (distance < NEAR).astype(float)
         outcome = StepOutcome(
             self.observe(state),
+            last,
             -distance,
             {"distance": distance},
+            done,
             done,
             success,
             {"error": distance},

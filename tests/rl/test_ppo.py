@@ -138,9 +138,16 @@ def test_a_rollout_is_what_the_policy_did() -> None:
     )
     moved = experience.observation[0, :, :2] + 0.2 * np.tanh(experience.action[0])
     np.testing.assert_allclose(experience.observation[1, :, :2], moved, rtol=1e-5, atol=1e-6)
-    # An episode's end is bootstrapped with the value before it.
-    extra = np.where(tally.done, settings.gamma * experience.value, 0.0)
-    np.testing.assert_allclose(experience.reward, tally.reward + extra, rtol=1e-5)
+    # What follows a time limit is the value of the episode's own last observation.
+    before, goal = experience.observation[2, :, :2], experience.observation[2, :, 2:]
+    moved = 0.2 * np.tanh(experience.action[2])
+    last = np.concatenate([before + moved, goal - moved], axis=1)
+    value = agent.value_scaler.restore(agent.networks(jnp.asarray(last), settings)[1][:, None])[
+        :, 0
+    ]
+    extra = np.zeros((5, 8))
+    extra[2] = settings.gamma * value
+    np.testing.assert_allclose(experience.reward, tally.reward + extra, rtol=1e-4)
     np.testing.assert_allclose(scene.returns, tally.reward[3:].sum(0), rtol=1e-5)
 
 

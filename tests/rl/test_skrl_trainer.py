@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.rl.point import Point
+from tests.rl.point import SPEED, Point
 from tests.rl.policies import TASK, ensemble, robot
 
 from genan.actuator.ensemble import Layer
@@ -201,15 +201,19 @@ def test_early_stop_order_of_recording_and_bootstrapped_ends() -> None:
     )
     settings = replace(settings, scale_values=False)  # so that the memory keeps values as they are
     ppo = SkrlPPO(env, settings)
-    learner, report = ppo.advance(ppo.begin(jax.random.key(0)))
+    start = ppo.begin(jax.random.key(0))
+    networks = start.agent.networks
+    learner, report = ppo.advance(start)
     memory = ppo.agent.memory
-    done, values = (
-        np.asarray(memory.get_tensor_by_name(name))[..., 0] for name in ("terminated", "values")
+    seen, actions, done, rewards = (
+        np.array(memory.get_tensor_by_name(name))
+        for name in ("observations", "actions", "terminated", "rewards")
     )
     assert done.sum() == 8 and done[2].all()
-    rewards = (
-        np.asarray(memory.get_tensor_by_name("rewards"))[..., 0] - settings.gamma * values * done
-    )
+    # The rest is the value of what was seen last, by the networks of the rollout.
+    moved = SPEED * np.tanh(actions[2])
+    last = np.concatenate([seen[2, :, :2] + moved, seen[2, :, 2:] - moved], axis=1)
+    rewards[2, :, 0] -= settings.gamma * np.asarray(networks(jnp.asarray(last), settings)[1])
     np.testing.assert_allclose(rewards.mean(), report["reward/mean"], rtol=1e-5)
     first, second = memory.sample(["actions"], batch_size=32, mini_batches=2)
     recorded = np.asarray(memory.get_tensor_by_name("actions")).reshape(32, -1)

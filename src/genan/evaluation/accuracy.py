@@ -89,7 +89,11 @@ def plan(data: Trajectories, spans: Sequence[int], *, horizon: int = HORIZON) ->
     since = np.arange(len(owner)) - data.offsets[owner] - first
     left = room[owner] - since  # Steps to the end of the trajectory.
     rows = np.flatnonzero((since >= 0) & (left >= 1))
-    starts = np.flatnonzero((since >= 0) & (since % steps == 0) & (left >= steps))
+    # One rollout after the other, from somewhere: all together, along the whole of the recording.
+    # Where is drawn by the trajectory itself, so that it is the same in a part of the data.
+    drawn = np.abs(np.add.reduceat(data.q.sum(axis=1), data.offsets[:-1])) * 1e3 % 1.0
+    begin = (room % steps * drawn).astype(int)[owner]
+    starts = np.flatnonzero((since >= begin) & ((since - begin) % steps == 0) & (left >= steps))
     both = rows, owner[rows], starts, owner[starts]
     said = tuple(note for there, note in notes if there)
     return JudgedSamples(data, first, steps, *both, divergence_bound(data), said)

@@ -49,7 +49,7 @@ Point = Float[np.ndarray, " 3"]
 Chance = np.random.Generator
 
 RAMP = 2.0  # Time in which the initial controls are reached [s] (paper).
-PAUSE = 1.0  # A robot that cannot be put back stays at rest for this long before each trial [s].
+PAUSE = 1.0  # The robot stays at rest for this long before each trial [s].
 STRING_EVERY = 10  # The string's shape is kept at every tenth tick: 50 Hz, the rate of a film.
 PATIENCE = 0.5  # A ball that no camera has seen for this long after its launch is given up [s].
 IN_CUP = 0.3  # A ball that has lain in the cup for this long is in, for someone who watches [s].
@@ -102,7 +102,10 @@ class TrialSetup(ABC):
 
     def prepare(self, trial: int, *, seed: int = 0) -> PreparedTrial:
         """Make everything ready for a trial; the robot must be connected. What is drawn depends on
-        ``seed`` and the trial's number alone."""
+        ``seed`` and the trial's number alone; a virtual robot goes on as the last trial left it,
+        with its props put back."""
+        if isinstance(self.robot, VirtualInterface):
+            self.robot.virtual.next_trial(trial)
         chance = np.random.default_rng([seed, trial])
         return self.prepared(trial, chance.uniform(*self._bounds), chance)
 
@@ -128,13 +131,12 @@ class TrialSetup(ABC):
         return TrialVerdict(success, task_entry(self.task).outcomes[not success], numbers)
 
     def flown(self, u: Controls, observation: TaskObservation) -> tuple[Controller, ...]:
-        """Who flies a trial without props: from rest to ``u``, then the policy. A virtual robot is
-        put back to rest at once; any other one is held there for a while."""
-        controllers = (self.ramp(u), self.policy_controller(observation))
-        if isinstance(self.robot, VirtualInterface):
-            self.robot.virtual.reset()
-            return controllers
-        return (Hold(seconds=PAUSE, robot=self.robot.robot), *controllers)
+        """Who flies a trial without props: at rest for a while, to ``u``, then the policy."""
+        return (*self.begun(u), self.policy_controller(observation))
+
+    def begun(self, u: Controls) -> tuple[Controller, ...]:
+        """At rest for a while, then to the initial controls ``u``."""
+        return Hold(seconds=PAUSE, robot=self.robot.robot), self.ramp(u)
 
     def ramp(self, u: Controls) -> RampTo:
         """To the initial controls ``u``."""
@@ -214,7 +216,7 @@ class _BallTrials(TrialSetup):
     position, hidden=part)`` [s, m, 0 to 1]; ``ball_for_evaluation_only()``, the true position [m]
     of the ball and what else is known of it, in the frame of the robot's base (ball-in-a-cup) or of
     the court (table tennis, ``genan.tasks.ball``); and ``outcome()``, an ``Enum`` whose value is a
-    word of the task, or None while that is open. Ball-in-a-cup: ``reset(trial)``,
+    word of the task, or None while that is open. Ball-in-a-cup:
     ``string_for_evaluation_only()`` [points, 3] and ``time_in_cup`` [s]. Table tennis:
     ``launch(trial)``, ``time`` since then [s], ``finish()``, which lets the ball fly on until it is
     judged and returns the outcome, and ``landing()`` [3] or None.
@@ -278,7 +280,6 @@ class CupTrials(_BallTrials):
     task = "ball-in-a-cup"
 
     def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
-        self.bench.reset(trial)
         self.forget(trial)
         self.see()
         arm, repeat = self.robot.robot, self.policy.action_repeat
@@ -292,7 +293,7 @@ class CupTrials(_BallTrials):
 
         # One tick, for the ramp to rest would shake the ball out.
         pause = _Pause(look, lambda ticks: bool(found))
-        flown = (self.ramp(u), self.policy_controller(ball), pause)
+        flown = (*self.begun(u), self.policy_controller(ball), pause)
         return PreparedTrial(u, flown, lambda flight: found[0], truth=self.truth)
 
     def string(self) -> Float[np.ndarray, "points 3"]:
@@ -321,7 +322,6 @@ class TennisTrials(_BallTrials):
 
     def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
         self._launched = False
-        self.bench.reset()
         self.forget(trial)
         arm, tracker = self.robot.robot, BallTracker(self.tracker, self._filter)
         rally = Rally(tracker, arm, repeat=self.policy.action_repeat)
@@ -337,7 +337,7 @@ class TennisTrials(_BallTrials):
             return TrialVerdict(bool(self.success_so_far()), outcome.value, numbers)
 
         pause = _Pause(launch, lambda ticks: rally.seen or ticks >= round(PATIENCE / arm.dt))
-        flown = (self.ramp(u), pause, self.policy_controller(rally))
+        flown = (*self.begun(u), pause, self.policy_controller(rally))
         return PreparedTrial(u, flown, judged, truth=self.truth)
 
     def ball(self) -> Point | None:

@@ -40,10 +40,9 @@ class PPOSettings:
     learning_rate_factor: float = 1.5  # Adaptive: by how much it changes.
     min_learning_rate: float = 1e-6  # Adaptive: lowest learning rate.
     max_learning_rate: float = 5e-4  # Adaptive: highest learning rate; skrl's own default is 1e-2.
-    time_limit: str = "terminal"
-    """What the end of an episode means: terminal (nothing comes after it) or bootstrap (it would
-    have gone on; the rest is the value before the last step, since the observation after it is the
-    next episode's)."""
+    time_limit: str = "bootstrap"
+    """What an episode means whose time is up: bootstrap (it would have gone on; the rest is the
+    value of its last observation) or terminal (nothing comes after it, as in skrl)."""
     hidden: tuple[int, ...] = (64, 64, 64, 64)  # Neurons of each hidden layer, of both networks.
     activation: str = "leaky_relu"  # What hidden layers end in: leaky_relu, elu or tanh.
     output_gain: float = 0.01

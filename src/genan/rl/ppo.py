@@ -230,12 +230,13 @@ class RolloutState(eqx.Module):
 
     def stepped(
         self, env: Environment, action: Action, *, key: PRNGKeyArray
-    ) -> tuple["RolloutState", Brought]:
-        """One step of all environments later."""
+    ) -> tuple["RolloutState", Observation, Brought]:
+        """One step of all environments later, and what was seen last of each episode."""
         state, now = env.step(self.state, action, key=key)
         returns = self.returns + now.reward
         after = RolloutState(state, now.observation, jnp.where(now.done, 0.0, returns))
-        return after, (eqx.tree_at(lambda now: now.observation, now, None), returns)
+        unseen = eqx.tree_at(lambda now: (now.observation, now.last), now, (None, None))
+        return after, now.last, (unseen, returns)
 
 
 class Experience(eqx.Module):
@@ -334,16 +335,18 @@ class PPO(eqx.Module):
             noise, key = chance
             policy, value = networks(now.observation)
             action = noise * jnp.exp(policy.log_std) + policy.mean  # a = mean + std * epsilon
-            after, brought = now.stepped(env, action, key=key)
-            return after, (now.observation, action, policy.log_prob(action), value, brought)
+            after, last, brought = now.stepped(env, action, key=key)
+            rest = networks(last)[1] if settings.time_limit == "bootstrap" else None
+            kept = now.observation, action, policy.log_prob(action), value
+            return after, (*kept, rest, brought)
 
         after, kept = jax.lax.scan(step, before, (noise, jax.random.split(env_key, steps)))
-        *seen, value, brought = kept
+        *seen, value, rest, brought = kept
         restore = lambda v: agent.value_scaler.restore(v[..., None])[..., 0]
         last_value, value = restore(networks(after.observation)[1]), restore(value)
         reward, done = brought[0].reward, brought[0].done
-        if settings.time_limit == "bootstrap":  # r_t + gamma V_t where the episode was cut off
-            reward = reward + settings.gamma * value * done
+        if rest is not None:  # r_t + gamma V of what was seen last, where the time was up
+            reward += jnp.where(brought[0].truncated, settings.gamma * restore(rest), 0.0)
         return after, Experience(*seen, value, reward, done, last_value), brought
 
 

@@ -63,8 +63,9 @@ class SkrlEnvironment(Wrapper):
     def __init__(self, env: ppo.Environment, *, key: PRNGKeyArray) -> None:
         super().__init__(env)
         self._reset_key, self.key = jax.random.split(key)
-        self.done = jnp.zeros(env.envs, bool)  # which episodes ended at the last step
-        self.device, self.num_envs = next(iter(self.done.devices())), env.envs
+        self.truncated = jnp.zeros(env.envs, bool)  # whose time was up with the last step
+        self.last: Any = None  # what was seen last of each episode
+        self.device, self.num_envs = next(iter(self.truncated.devices())), env.envs
         self.observation_space, self.action_space = (
             gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
             for size in (env.observation_size, env.action_size)
@@ -74,8 +75,8 @@ class SkrlEnvironment(Wrapper):
 
         def step(arrays: Any, before: ppo.RolloutState, action: Array, key: PRNGKeyArray) -> Any:
             now, following = jax.random.split(key)
-            after, brought = before.stepped(eqx.combine(arrays, static), action, key=now)
-            return after, following, brought
+            after, last, brought = before.stepped(eqx.combine(arrays, static), action, key=now)
+            return after, following, last, brought
 
         self._advanced = jax.jit(step, compiler_options=QUICK)
 
@@ -88,9 +89,10 @@ class SkrlEnvironment(Wrapper):
         """Observation, reward, whether it ended, was cut off (never) [envs, 1]; success."""
         assert self.rollout is not None, "reset comes before the first step"
         here = self.rollout, actions, self.key
-        self.rollout, self.key, (now, returns) = self._advanced(self._arrays, *here)
-        self._brought.append((now, returns))
-        self.done, ended = now.done, now.done[:, None]
+        self.rollout, self.key, self.last, brought = self._advanced(self._arrays, *here)
+        self._brought.append(brought)
+        now = brought[0]
+        self.truncated, ended = now.truncated, now.done[:, None]
         cut_off, info = jnp.zeros_like(ended), {"success": now.success}
         return self.rollout.observation, now.reward[:, None], ended, cut_off, info
 
@@ -229,9 +231,9 @@ class SkrlPPO:
         names = ("observation_space", "action_space", "device")
         spaces = {name: getattr(env, name) for name in names}
         cfg = configuration(settings, observations=self.env.observation_size, device=device)
-        if settings.time_limit == "bootstrap":  # at an end, add the value before the last step
-            value = lambda: settings.gamma * self.agent._current_values * env.done[:, None]
-            cfg.rewards_shaper = lambda rewards, *_: rewards + value()
+        if settings.time_limit == "bootstrap":
+            # skrl's own would take the value of the next episode's first observation.
+            cfg.rewards_shaper = lambda rewards, *_: rewards + self._rest()
         memory = RandomMemory(memory_size=steps, num_envs=env.num_envs, device=device)
         # All samples once: drawn by a generator of its own, or in the order of recording.
         generator = np.random.default_rng(np.asarray(jax.random.key_data(order)))
@@ -246,6 +248,14 @@ class SkrlPPO:
         quiet = {"headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
         run = {"timesteps": steps, **quiet}
         self._trainer = SequentialTrainer(env=env, agents=self.agent, cfg=run)
+
+    def _rest(self) -> Array:
+        """What episodes whose time was up would still have brought, by the value network."""
+        env, skrl = self.environment, self.agent
+        seen = {"observations": skrl._observation_preprocessor(env.last)}
+        value, _ = skrl.value.act(seen, role="value")
+        rest = self.settings.gamma * skrl._value_preprocessor(value, inverse=True)
+        return jnp.where(env.truncated[:, None], rest, 0.0)
 
     def advance(self, learner: ppo.LearnerState) -> tuple[ppo.LearnerState, ppo.Numbers]:
         """One rollout and one update further; genan's own optimiser stays as it was."""

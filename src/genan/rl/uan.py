@@ -41,7 +41,7 @@ CHECK_STEPS = 500  # Of the rollouts to select by; fewer where the trajectories 
 Indices = Int[np.ndarray, "..."]
 PPO_SETTINGS = PPOSettings(
     learning_rate=1e-3, kl_mode="none", init_std=1.0, hidden=(64, 64), activation="tanh",
-    scale_observations=False,
+    scale_observations=False, time_limit="terminal",
 )  # fmt: skip
 """How UAN learns unless asked otherwise. The torques that retrace rounded positions scatter several
 times as much as those that move the arm, so that a standard deviation of 1 is a strong push; a
@@ -168,12 +168,13 @@ class UanEnvironment(eqx.Module):
         smoothness = -jnp.mean(change**2, axis=-1)
         reward = settings.tracking_weight * tracking + settings.smoothness_weight * smoothness
 
-        done = lost | (after.step >= self.horizon)
+        truncated = ~lost & (after.step >= self.horizon)
+        done = lost | truncated
         following = pick_rows(done, self._begin(key), after)
         terms = {"tracking": tracking, "smoothness": smoothness}
         success, last = jnp.where(lost, 0.0, jnp.ones_like(reward)), jnp.where(lost, bound, mean)
-        observation, metrics = self.observe(following), {"distance": last}
-        return following, StepOutcome(observation, reward, terms, done, success, metrics)
+        seen, metrics = (self.observe(following), self.observe(after)), {"distance": last}
+        return following, StepOutcome(*seen, reward, terms, done, truncated, success, metrics)
 
     def _begin(self, key: PRNGKeyArray) -> UanState:
         row = self.starts[jax.random.randint(key, (self.envs,), 0, len(self.starts))]

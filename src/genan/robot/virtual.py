@@ -29,6 +29,11 @@ class VirtualRobot(ABC):
     def reset(self) -> None:
         """Back to rest at the rest controls, as after switching the robot on."""
 
+    def next_trial(self, trial: int) -> None:
+        """Ready for another trial, as the robot is now: hysteresis and drift go on. Props are put
+        in place for ``trial``, counted from 0."""
+        return
+
     @abstractmethod
     def read(self) -> Float[np.ndarray, " nq"]:
         """Joint positions that the sensors report [rad or m]."""

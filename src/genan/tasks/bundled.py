@@ -86,7 +86,7 @@ _COLUMNS = (
 _SHARED: dict[str, Any] = {
     "init_std": 1.0, "kl_mode": "stop", "kl_threshold": 0.008, "value_clip_range": 0.2,
     "max_grad_norm": 1.0, "value_coef": 1.0, "gae_lambda": 0.95, "num_epochs": 10,
-    "entropy_in_gradient": False, "output_gain": 1.0,
+    "entropy_in_gradient": False, "output_gain": 1.0, "time_limit": "terminal",
 }  # fmt: skip
 _ROWS = {
     "reacher": (0.9801, 3.949e-05, 0.025, 0.1521, 64, 32, (64,) * 4, "leaky_relu"),
@@ -125,7 +125,7 @@ BALL_IN_A_CUP = TaskEntry(
             # The cup needs noise to be found at all: a wide start, and a bonus that keeps it wide.
             {
                 "gamma": 0.99, "num_minibatches": 32, "init_std": 1.0, "entropy_coef": 0.003,
-                "time_limit": "bootstrap", "hidden": (128,) * 3, "activation": "elu",
+                "hidden": (128,) * 3, "activation": "elu",
             },
             # Shaping finds the cup; the rest keeps to motions that the actuators know, with balls
             # that are not all the same.

@@ -88,9 +88,11 @@ class StepOutcome(eqx.Module):
     """What a step of all environments brought."""
 
     observation: Observation  # After the step; of the next episode, where this one ended.
+    last: Observation  # After the step, of the same episode even where it ended.
     reward: PerEnv
     terms: dict[str, PerEnv]  # The reward's terms by name, before their weights.
     done: Which  # Where the episode ended with this step.
+    truncated: Which  # Where its time was up: it would have gone on.
     success: PerEnv  # 1 where an episode ended well, else 0; no meaning while it goes on.
     metrics: dict[str, PerEnv]  # More numbers about the episodes that ended.
 
@@ -211,13 +213,16 @@ class TaskEnvironment(eqx.Module):
         for name, weight in self.weights.items():
             reward += weight * terms[name]
 
-        done = (state.step + 1 >= self.horizon) | ~sound
+        truncated = (state.step + 1 >= self.horizon) & sound
+        done, step = truncated | ~sound, state.step + 1
+        divergence = state.divergence.updated(state.simulator, action, sound)
+        ended = EnvironmentState(after, memory, step, state.starts, divergence)
         begun = self._begin(state.starts, key=begin_key)
         simulator, memory = pick_rows(done, begun, (after, memory))
-        step = jnp.where(done, 0, state.step + 1)
-        divergence = state.divergence.updated(state.simulator, action, sound)
+        step = jnp.where(done, 0, step)
         state = EnvironmentState(simulator, memory, step, state.starts, divergence)
-        return state, StepOutcome(self.observe(state), reward, terms, done, success, metrics)
+        seen = self.observe(state), self.observe(ended)
+        return state, StepOutcome(*seen, reward, terms, done, truncated, success, metrics)
 
     def _begin(self, starts: Starts, *, key: PRNGKeyArray) -> tuple[SimulatorState, Any]:
         draw_key, task_key = jax.random.split(key)

@@ -101,6 +101,22 @@ def test_every_effect_can_be_switched_off_and_matters(robot: VirtualPamy2, effec
     assert np.abs(q - without).max() > np.radians(0.05)
 
 
+def test_trials_follow_one_another(robot: VirtualPamy2) -> None:
+    """What a motion leaves behind is there in the next trial, and gone when switched on again."""
+    robot.reset()
+    start = robot.read()
+    for row in sweep(300):
+        robot.command(row)
+    for _ in range(500):
+        robot.command(robot.robot.u_rest)
+    robot.next_trial(1)
+    assert np.abs(robot.read() - start).max() > np.radians(0.05)
+    robot.reset()
+    np.testing.assert_array_equal(robot.read(), start)
+    with pytest.raises(SettingError, match="counted from 0, got trial -1"):
+        robot.next_trial(-1)
+
+
 def test_command_takes_its_delay_to_arrive(robot: VirtualPamy2) -> None:
     ticks = 40
     u = np.zeros((2, ticks, 4))

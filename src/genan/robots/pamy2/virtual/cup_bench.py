@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.errors import SettingError, refuse
+from genan.errors import SettingError
 from genan.robots.pamy2.pressures import Joints, Muscles, bar_from_control
 from genan.robots.pamy2.virtual import robot
 from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm, RigidArm
@@ -42,10 +42,17 @@ class CupBench(robot.VirtualPamy2Cup):
     pushable = False
 
     def reset(self, trial: int = 0) -> None:
-        """Put the arm back to hang at its rest controls, the ball below the cup: still in trial 0,
-        in each other it swings by a millimetre or two of its own."""
-        refuse((trial < 0, f"Trials are counted from 0, got trial {trial}."))
+        """Put the arm back to hang at its rest controls, the ball below the cup."""
         super().reset()
+        self.next_trial(trial)
+
+    def next_trial(self, trial: int) -> None:
+        """Hang the ball below the cup: still in trial 0, in each other it swings by a millimetre or
+        two of its own."""
+        super().next_trial(trial)
+        with on_the_bench():
+            still = _hanging(self._toy, self._aged.arm, self._state.q)
+            self._state = dataclasses.replace(self._state, toy=still)
         self.was_in_cup = False  # Whether the ball was in the cup at any tick of this trial.
         self.time_in_cup = self._time_bent = 0.0  # For how long in all it was there [s]; wrapped.
         if trial:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.errors import SettingError
+from genan.errors import SettingError, refuse
 from genan.jax_setup import compiling
 from genan.robot import Robot
 from genan.robot.virtual import VirtualRobot
@@ -189,17 +189,24 @@ class VirtualPamy2(VirtualRobot):
                 *without
             )
             self._drift = Drift.drawn(seed, rate=drift)
-            self._aged = jax.jit(lambda hours: self._drift.aged(self._parameters, hours))(
-                jnp.asarray(hours)
-            )
+        self._ticks = 0  # Since it was switched on.
+        VirtualPamy2.next_trial(self, 0)
         self.robot = Robot.load(self.name)
         self.reset()
 
     def reset(self) -> None:
         """Put the arm back to hang at its rest controls, as after switching the robot on."""
-        self._state = self._resting
+        self._state, self._ticks = self._resting, 0
+        VirtualPamy2.next_trial(self, 0)
         with on_the_bench():
             self._q = np.asarray(_read(self._aged, self._state))
+
+    def next_trial(self, trial: int) -> None:
+        """As warm, worn and crept as the ticks since it was switched on have made it."""
+        refuse((trial < 0, f"Trials are counted from 0, got trial {trial}."))
+        with on_the_bench():
+            hours = self.hours + self._ticks * TICK / 3600.0
+            self._aged = _aged(self._drift, self._parameters, jnp.asarray(hours))
 
     def read(self) -> Float[np.ndarray, "4"]:
         """Joint angles that the encoders report [rad]."""
@@ -220,6 +227,7 @@ class VirtualPamy2(VirtualRobot):
             else:
                 self._state, q = _advance_pushed(self._aged, self._state, sent, self._push)
             self._q = np.asarray(q)
+        self._ticks += 1
         return sent
 
     def push(self, torque: Float[np.ndarray, "4"]) -> None:
@@ -308,6 +316,9 @@ class VirtualPamy2Cup(VirtualPamy2):
 
     name = "pamy2-cup"
     end_effector = "cup"
+
+
+_aged = jax.jit(Drift.aged)
 
 
 @partial(jax.jit, static_argnames="ticks")

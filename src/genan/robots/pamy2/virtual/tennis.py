@@ -371,6 +371,11 @@ class TennisBench(VirtualPamy2):
     def reset(self) -> None:
         """Put the arm back to hang at its rest controls, and take the ball away."""
         super().reset()
+        self.next_trial(0)
+
+    def next_trial(self, trial: int) -> None:
+        """Take the ball away."""
+        super().next_trial(trial)
         self._racket = self._hand.racket(np.asarray(self._state.q))
         self._begin(None)
 
