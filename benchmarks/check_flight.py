@@ -1,9 +1,10 @@
 """Check recorded flights: did any control that was sent leave its range, or change faster than its
 rate limit?
 
-    python benchmarks/check_flight.py flights.h5 [--rounding 0]
+    python benchmarks/check_flight.py flights.h5 robot.toml [--rounding 0]
 
-Uses nothing of genan, so that it cannot share a mistake with the guard. It reads the recording (q
+Uses nothing of genan, so that it cannot share a mistake with the guard, and takes the limits from
+the robot's own file: neither a policy nor a flight can widen them. It reads the recording (q
 and u by trajectory) and, in flights.ticks/, every tick of every flight: those after a fault, whose
 readings are not worth keeping, too. Prints what it looked at and every violation; the exit code is
 1 if there is one. --rounding: what the robot may add by rounding a control to its own units.
@@ -12,11 +13,14 @@ readings are not worth keeping, too. Prints what it looked at and every violatio
 import argparse
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import h5py
 import numpy as np
 
+FULL_RANGE = 0.4
+"""A control whose rate is not given may cross its range in this time [s]."""
 ROUNDING_ERROR = 1e-9
 """Of floating-point numbers; not a violation."""
 
@@ -26,13 +30,14 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("path", type=Path)
+    parser.add_argument("robot", type=Path, help="the robot's robot.toml")
     parser.add_argument("--rounding", type=float, default=0.0)
     arguments = parser.parse_args()
     path, slack = arguments.path, arguments.rounding + ROUNDING_ERROR
     name = path.name.removesuffix(".partial")
     folder = path.with_name(name.removesuffix(Path(name).suffix) + ".ticks")
     logs = [read_ticks(file) for file in sorted(folder.glob("*.npz"))]
-    abouts = [json.loads(str(log["about"])) for log in logs]
+    abouts = [json.loads(str(log["about"])) | limits(arguments.robot) for log in logs]
     found: list[str] = []
     for k, (log, about) in enumerate(zip(logs, abouts, strict=True)):
         found += check_flight(f"flight {k}", log, about, slack)
@@ -44,6 +49,17 @@ def main() -> int:
     for sentence in found:
         print(sentence)
     return 1 if found or not (logs or trajectories) else 0
+
+
+def limits(robot: Path) -> dict[str, np.ndarray]:
+    """Ranges of the controls, and their largest changes in a period."""
+    told = tomllib.loads(robot.read_text(encoding="utf-8"))
+    ranges = np.array([control["range"] for control in told["controls"]], float)
+    rates = [
+        control.get("rate", (high - low) / FULL_RANGE)
+        for control, (low, high) in zip(told["controls"], ranges, strict=True)
+    ]
+    return {"u_range": ranges.T, "change": told["dt"] * np.array(rates)}
 
 
 def read_ticks(path: Path) -> dict[str, np.ndarray]:
@@ -76,7 +92,7 @@ def check_recording(
             file["q"][:],
             file["u"][:],
             file["length"][:],
-            file.attrs["control_range"],
+            abouts[0]["u_range"] if abouts else file.attrs["control_range"],
         )
     starts = np.cumsum(lengths) - lengths
     owners = {
@@ -109,7 +125,7 @@ def check_recording(
 
 
 def check_controls(
-    name: str, u: np.ndarray, bounds: np.ndarray, change: float, slack: float
+    name: str, u: np.ndarray, bounds: np.ndarray, change: np.ndarray, slack: float
 ) -> list[str]:
     """Sentences about controls [ticks, nu] that are no numbers, out of ``bounds`` or faster than
     ``change``."""
@@ -119,10 +135,11 @@ def check_controls(
     outside = np.maximum(bounds[0] - u, u - bounds[1]).max()
     if outside > slack:
         found.append(f"{name}: a control is {outside:.3g} out of its range")
-    fastest = np.abs(np.diff(u, axis=0)).max(initial=0.0)
-    if fastest > change + slack:
+    fastest = np.abs(np.diff(u, axis=0)).max(axis=0, initial=0.0)
+    if (faster := fastest > change + slack).any():
+        k = int(np.argmax(faster))
         found.append(
-            f"{name}: a control changed by {fastest:.6g} in a period, more than {change:g}"
+            f"{name}: a control changed by {fastest[k]:.6g} in a period, more than {change[k]:g}"
         )
     return found
 

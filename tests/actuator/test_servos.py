@@ -86,7 +86,7 @@ def test_a_gain_that_was_never_seen_is_extrapolated_to() -> None:
     robot = Robot.load("pendulum")
     names = {"on": (0.0, 1.0), "gain": (0.0, 10.0), "goal": (-3.0, 3.0)}
     controls = tuple(
-        Control(name, "1", low, high, 0.0, low, high) for name, (low, high) in names.items()
+        Control(name, "1", low, high, 0.0, low, high, 1.0) for name, (low, high) in names.items()
     )
     robot = replace(robot, controls=controls)
     dynamics = load_dynamics(robot)

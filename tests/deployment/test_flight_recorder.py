@@ -11,12 +11,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from tests.deployment.checking import ROBOT
 from tests.deployment.faulty import PAMY2, FaultyRobot, MemoryRobot, Stuck, Wave
 
 from genan.data import inspect, load
 from genan.deployment.interface import Reading
 from genan.deployment.loop import ControlLoop, FlightRecorder, trainable
-from genan.deployment.safety import SafetySettings
 from genan.errors import DataError
 
 
@@ -102,7 +102,7 @@ def test_a_killed_process_loses_at_most_the_running_flight(
     assert done.returncode == -signal.SIGKILL, done.stderr
     partial = path.with_name("flights.h5.partial")
     assert load(partial).lengths.tolist() == [750, 750]
-    check = [sys.executable, repository / "benchmarks" / "check_flight.py", partial]
+    check = [sys.executable, repository / "benchmarks" / "check_flight.py", partial, ROBOT]
     assert (
         "2 flights, 1500 ticks, 2 trajectories: 0 viol"
         in subprocess.run(check, capture_output=True, text=True).stdout
@@ -112,16 +112,15 @@ def test_a_killed_process_loses_at_most_the_running_flight(
 @pytest.mark.slow
 def test_the_checking_script_finds_what_is_wrong(tmp_path: Path, repository: Path) -> None:
     path = tmp_path / "fast.h5"
-    settings = SafetySettings(change=0.02)
     with (
         FlightRecorder(path, PAMY2, provenance={}) as recorder,
-        ControlLoop(MemoryRobot(), recorder=recorder, safety=settings) as loop,
+        ControlLoop(MemoryRobot(), recorder=recorder) as loop,
     ):
         loop.run(Wave(seconds=0.5))
     ticks = tmp_path / "fast.ticks" / "0000.npz"
     log = dict(np.load(ticks))
-    check = [sys.executable, repository / "benchmarks" / "check_flight.py", path]
-    for spoil in (lambda u: u[300] * 0 + 1.5, lambda u: u[299] + 0.021, lambda u: u[300] * np.nan):
+    check = [sys.executable, repository / "benchmarks" / "check_flight.py", path, ROBOT]
+    for spoil in (lambda u: u[300] * 0 + 1.5, lambda u: u[299] + 0.011, lambda u: u[300] * np.nan):
         u = log["u"].copy()
         u[300] = spoil(u)
         np.savez(ticks, **{**log, "u": u})

@@ -1,5 +1,8 @@
 """The guard alone: what trips it, what does not, and that nothing passes its limits."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.deployment.faulty import PAMY2
@@ -124,6 +127,34 @@ def test_nothing_passes_range_or_rate() -> None:
         assert np.abs(wanted).max() <= 1.0 and np.abs(wanted - u).max() <= 0.01 + 1e-15
         u = wanted
     assert guard.check_change(np.full(4, 0.099)) is None
+
+
+def test_settings_can_only_be_stricter_than_the_robot() -> None:
+    """Each control and joint has a limit of its own, in robot.toml."""
+    pairs = zip(PAMY2.controls, (5.0, 1.0, 50.0, 2.5), strict=True)
+    controls = tuple(replace(control, rate=rate) for control, rate in pairs)
+    joints = tuple(replace(joint, speed=2.0) for joint in PAMY2.joints)
+    robot = replace(PAMY2, controls=controls, joints=joints)
+    far, start = np.full(4, 1e6), np.zeros(4)
+    for change, expected in (
+        (math.inf, [0.01, 0.002, 0.1, 0.005]),
+        (0.004, [0.004, 0.002, 0.004, 0.004]),
+        (10.0, [0.01, 0.002, 0.1, 0.005]),
+    ):
+        guard = Guard(robot, SafetySettings(change=change), now=0.0)
+        np.testing.assert_allclose(guard.limit(start, far), expected)
+        np.testing.assert_allclose(guard.limit(start, -far), np.negative(expected))
+    stop = guard.check_change(np.array([0.0, 0.021, 0.0, 0.0]))
+    assert stop is not None and "0.021 in a period, the limit is 0.002" in str(stop)
+    for settings, fastest in ((SafetySettings(speed=1e9), 2.0), (SafetySettings(speed=1.0), 1.0)):
+        guard = Guard(robot, settings, now=0.0)
+        q = np.array(robot.q_rest)
+        stops = []
+        for tick in range(1, 10):
+            q[2] -= 1.05 * fastest * robot.dt
+            now = robot.dt * tick
+            stops.append(guard.check_reading(Reading(now, q.copy()), start, now))
+        assert any(s is not None and s.reason is StopReason.VELOCITY for s in stops)
 
 
 def test_velocity_is_that_of_the_simulator_also_when_readings_are_lost() -> None:

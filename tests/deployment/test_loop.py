@@ -264,7 +264,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         with pytest.raises(SettingError, match=f"{next(iter(settings))!r} must be a positive"):
             SafetySettings(**settings)
     with pytest.raises(SettingError, match="cannot be switched off"):
-        SafetySettings(change=float("inf"))
+        SafetySettings(ramp=float("inf"))
     with pytest.raises(SettingError, match="controls to go to"):
         ramp(np.full(4, 1.5))
     with pytest.raises(SettingError, match="at least 0"):

@@ -2,10 +2,11 @@
 says."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
-from copy import deepcopy
+from copy import copy, deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,32 @@ def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
             error = np.abs(np.rad2deg(ticks["q"][2500]) - goal)  # 2 s of the policy later
         np.testing.assert_allclose(trial.numbers["error"], error)
         assert trial.success == (error.mean() < 2.0) == (trial.outcome == "reached")
+
+
+def forged(policy: NumpyPolicy, **entries: object) -> NumpyPolicy:
+    """The same with other words in its contract, as a stranger's file may have them."""
+    made = copy(policy)
+    made.contract = {**policy.contract, **entries}
+    for name, value in entries.items():
+        if name == "action_scale":
+            made.action_scale = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ({"action_scale": 10.0}, "up to 10 in a period, and the robot 'pamy2' allows 0.01"),
+        ({"robot": "pamy3"}, "trained for the robot 'pamy3', not for 'pamy2'"),
+        ({"rate": 500.0}, "a rate of 500 Hz, and 100 Hz by dt and action_repeat"),
+    ],
+)
+def test_a_strangers_policy_is_refused_before_anything_moves(
+    reacher: NumpyPolicy, entries: dict, words: str
+) -> None:
+    with pytest.raises(PolicyError, match=re.escape(words)):
+        ReacherTrials(forged(reacher, **entries), MemoryRobot())
+    ReacherTrials(forged(reacher, action_scale=0.001), MemoryRobot())  # slower is fine
 
 
 def test_a_trial_does_not_depend_on_how_many_there_are(reacher: NumpyPolicy) -> None:

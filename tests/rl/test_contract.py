@@ -145,6 +145,10 @@ def test_a_contract_edited_by_hand(folder: Path, key: str) -> None:
             "action_repeat must be at least 1, not 0",
         ),
         (
+            lambda s: s["contract"].update(rate=500.0),
+            "a rate of 500 Hz, and 100 Hz by dt and action_repeat",
+        ),
+        (
             lambda s: s["contract"]["network"].update(activation="gelu"),
             "There is no activation 'gelu'",
         ),

@@ -494,9 +494,7 @@ def split_usable(data: Trajectories, settings: FitSettings) -> tuple[Numbers, Nu
         return usable, usable
     names = [data.recordings[k] for k in usable]
     if len(set(names)) == 1:
-        one = (
-            "There is one recording that is long enough, and validation needs another: record more"
-        )
+        one = "There is one recording of enough length, and validation needs another: record more"
         cut = f"cut it into trajectories of at least {shortest} samples"
         raise DataError(f"{one}, {cut}, or give --choose always.")
     train, held_out = split(names, fraction=1.0 - settings.validation, seed=settings.split_seed)

@@ -193,10 +193,8 @@ class Fitting:
             if observer.stopping():
                 self._save()
                 safe = f", all of it safe in {self.out}" if self.out is not None else ""
-                done = (
-                    f"stopped after {self.epochs_done:.3g} of {self.settings.epochs} epochs{safe}"
-                )
-                raise FitInterruptedError(f"{done}; the same command continues from there.")
+                done = f"stopped after {self.epochs_done:.3g} of {self.settings.epochs} epochs"
+                raise FitInterruptedError(f"{done}{safe}; the same command continues from there.")
             self.state = jax.block_until_ready(advance(self.state))
             self._chunks += 1
             observer.progress(self._progress())

@@ -225,9 +225,7 @@ def check_histories(q: Any, u: Any, sizes: tuple[int, ...], error: type = Actuat
     for name, x, columns in (("u_history", u, nu), ("q_history", q, nq)):
         if x.shape[-2:] != (rows, columns):
             of = f"(H + 1 = {rows} samples, oldest first, {columns} channels)"
-            fault = (
-                f"{name} must have the shape [..., {rows}, {columns}] {of}, not {list(x.shape)}."
-            )
+            fault = f"{name} must have the shape [..., {rows}, {columns}] {of}, not {[*x.shape]}."
     if fault:
         raise error(fault)
 

@@ -435,9 +435,8 @@ def read_truth_for_evaluation_only(path: Place, indices: Indices | None = None) 
 def _numbers(head: Summary, indices: Indices | None) -> Lengths:
     if len(head) == 0:
         raise DataError("It holds zero trajectories; record some first.")
-    return trajectories.check_indices(
-        np.arange(len(head)) if indices is None else indices, len(head)
-    )
+    every = np.arange(len(head))
+    return trajectories.check_indices(every if indices is None else indices, len(head))
 
 
 def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.ndarray:

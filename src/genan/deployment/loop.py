@@ -55,7 +55,7 @@ class Flight:
     stop: Stop  # Why it ended.
     phases: tuple[str, ...]  # Names of its controllers in order, and at last the ramp to rest.
     dry: bool  # Whether nothing of this was really sent.
-    change: float  # The rate limit it kept: largest change of a control in one period.
+    change: Float[np.ndarray, " nu"]  # The rate limit it kept: largest changes in one period.
     u_start: Float[np.ndarray, " nu"]  # The controls before its first tick.
     missed: int  # Periods without a tick: the one before came too late or took too long.
     time: Ticks  # Of the reading, by the robot's clock [s]; NaN where there was none.
@@ -131,7 +131,7 @@ class FlightRecorder(AbstractContextManager["FlightRecorder"]):
             "u_range": robot.u_range.tolist(),
             "u_start": flight.u_start.tolist(),
             "u_rest": robot.u_rest.tolist(),
-            "change": flight.change,
+            "change": flight.change.tolist(),
             "dry_run": flight.dry,
             "phases": flight.phases,
             "reason": flight.stop.reason.name,
@@ -183,23 +183,25 @@ def trainable(flight: Flight) -> Iterator[slice]:
 class RampTo(Controller):
     """Bring the controls to ``u`` along a line; slower than asked where the rate limit needs it."""
 
-    def __init__(self, u: Controls, *, seconds: float, robot: Robot, change: float) -> None:
-        """In ``seconds`` [s] (the paper: 2 s before each trial), by ``SafetySettings.change`` in a
-        period at most. Refuses controls out of their range."""
+    def __init__(
+        self, u: Controls, *, seconds: float, robot: Robot, change: float = math.inf
+    ) -> None:
+        """In ``seconds`` [s] (the paper: 2 s before each trial), by ``change`` and the robot's own
+        limit in a period at most. Refuses controls out of their range."""
         lower, upper = robot.u_range
         if np.shape(u) != (robot.nu,) or not np.all((lower <= u) & (u <= upper)):
             bounds, came = robot.u_range.tolist(), np.asarray(u).tolist()
             raise SettingError(f"The controls to go to must lie within {bounds}, not at {came}.")
         if not 0.0 <= seconds < math.inf:
             raise SettingError(f"A ramp must last at least 0 seconds and end, not {seconds:g}.")
-        self._u, self._change = np.array(u, float), change
+        self._u, self._change = np.array(u, float), np.minimum(robot.u_change, change)
         self._ticks = self._left = round(seconds / robot.dt)
         self._begun = False
 
     def begin(self, reading: Reading | None, u: Controls) -> None:
         """See how far it is from ``u``; a ramp needs no reading."""
         # A tick more where rounding would ask for a little more than the limit in the last one.
-        needed = math.ceil(float(np.abs(self._u - u).max()) / self._change - 1e-9)
+        needed = math.ceil(float((np.abs(self._u - u) / self._change).max()) - 1e-9)
         self._left, self._begun = max(self._ticks, needed), True
 
     def act(self, reading: Reading | None, u: Controls) -> Controls:
@@ -339,7 +341,8 @@ class _Flying:
         """All of it."""
         names = [getattr(c, "name", type(c).__name__) for c in self._controllers]
         robot, stop, phases, loop = self._robot, self.stop, (*names, TO_REST), self._loop
-        about = loop.dry, loop.safety.change, robot.u_rest, self._pacer.missed
+        change = np.minimum(robot.u_change, loop.safety.change)
+        about = loop.dry, change, robot.u_rest, self._pacer.missed
         return Flight(robot, stop, phases, *about, **Flight.columns(self._ticks, robot))
 
     def _tick(self) -> bool:

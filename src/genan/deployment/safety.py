@@ -62,9 +62,9 @@ class Stop:
 class SafetySettings:
     """Limits of a control loop; docs/deployment.md says how they were measured."""
 
-    change: float = 0.01
-    """Largest change of a control in one period, in its unit: the paper's, 5/s at 500 Hz. Nothing
-    is sent that is faster, ramps and the first command included."""
+    change: float = math.inf
+    """Largest change of a control in one period, in its unit, where it should be less than the
+    robot's own (``rate`` in robot.toml). Nothing is sent that is faster."""
     wild: float = 10.0  # Asking for up to this many times that is limited; for more, stopped.
     ramp: float = 1.0  # Time of the ramp to rest [s]; longer where the rate limit asks for it.
     margin: float = 5.0 / DEGREES  # Near to a limit [rad or m]: where training's penalty begins ...
@@ -75,10 +75,8 @@ class SafetySettings:
     beyond: float = 4.0 / DEGREES
     """A joint further than this beyond a limit, deep in the rubber of its stop, stops the flight
     [rad or m]. The deepest of 2500 exploration trajectories: 2.4 degrees."""
-    speed: float = 25.0  # A faster joint stops the flight [rad/s or m/s]; explorations reach 15.5.
-    stale: float = (
-        0.04  # Longest without a new reading [s]: the delay of the robot's valves and air.
-    )
+    speed: float = math.inf  # A faster joint stops the flight [rad/s or m/s]; also the robot's own.
+    stale: float = 0.04  # Longest without a new reading [s]: the delay of valves and air.
     frozen: float = 0.1  # Longest time in which no joint moves by a count of its encoder [s] ...
     frozen_travel: float = 0.3
     """... while a control travels this far, in its unit. The largest of 2500 exploration
@@ -95,8 +93,8 @@ class SafetySettings:
             zero_is_fine = name in ("margin", "beyond", "ramp", "rounding")
             if not (value > 0.0 or (value == 0.0 and zero_is_fine)):
                 raise SettingError(f"Safety: {name!r} must be a positive number, not {value:g}.")
-        if math.isinf(self.change) or math.isinf(self.ramp):
-            raise SettingError("'change' and 'ramp' cannot be switched off; give finite numbers.")
+        if math.isinf(self.ramp):
+            raise SettingError("'ramp' cannot be switched off; give a finite number.")
 
 
 class Guard:
@@ -106,6 +104,8 @@ class Guard:
     def __init__(self, robot: Robot, settings: SafetySettings, *, now: float) -> None:
         """Begin to watch ``robot`` at ``now`` [s] by the loop's clock."""
         self._robot, self._settings = robot, settings
+        self._change = np.minimum(robot.u_change, settings.change)
+        self._speed = np.minimum([joint.speed for joint in robot.joints], settings.speed)
         self._u_lower, self._u_upper = robot.u_range
         inwards = np.array([[1.0], [-1.0]])
         self._near_lower, self._near_upper = robot.q_range + settings.margin * inwards
@@ -147,20 +147,21 @@ class Guard:
 
     def check_change(self, change: Controls) -> Stop | None:
         """Look at the change of the controls in one period that a controller asks for."""
-        nu, most = self._robot.nu, self._settings.change
+        nu = self._robot.nu
         if (gave := np.shape(change)) != (nu,):
             return Stop(StopReason.CONTROLLER, f"it gave {list(gave)} changes, not [{nu}]")
-        largest = np.abs(change).max()
-        if not math.isfinite(largest):
+        times = np.abs(change) / self._change
+        if not math.isfinite(times.max()):
             return Stop(StopReason.ACTION)
-        if largest > self._settings.wild * most:
-            words = f"{largest:.3g} in a period, the limit is {most:g}"
+        if times.max() > self._settings.wild:
+            worst = int(np.argmax(times))
+            words = f"{abs(change[worst]):.3g} in a period, the limit is {self._change[worst]:g}"
             return Stop(StopReason.WILD_ACTION, words)
         return None
 
     def limit(self, u: Controls, change: Controls) -> Controls:
         """The controls after ``u`` with ``change`` added, within rate limit and range."""
-        most = self._settings.change
+        most = self._change
         wanted = np.add(u, np.minimum(np.maximum(change, -most), most))
         return np.minimum(np.maximum(wanted, self._u_lower), self._u_upper)
 
@@ -170,10 +171,9 @@ class Guard:
         if outside.any():
             return Stop(StopReason.POSITION, self._named(outside, q))
         self._velocity.update(reading)
-        largest = np.abs(qd).max()
-        if largest > settings.speed:
-            return Stop(StopReason.VELOCITY, self._named(np.abs(qd) == largest, qd, per="/s"))
-        if largest > settings.approach:
+        if (fast := np.abs(qd) > self._speed).any():
+            return Stop(StopReason.VELOCITY, self._named(fast, qd, per="/s"))
+        if np.abs(qd).max() > settings.approach:
             down = (q < self._near_lower) & (qd < -settings.approach)
             outwards = down | ((q > self._near_upper) & (qd > settings.approach))
             if outwards.any():

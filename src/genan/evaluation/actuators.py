@@ -112,9 +112,7 @@ class Evaluation(JudgedActuators):
             parts = (errors.one_step, errors.curve[-1])
             ends = [end.tolist() for part in parts for end in (part.mean, part.low, part.high)]
             rows += zip(repeat(errors.name), errors.columns, errors.units, *ends, strict=False)
-        values = [
-            f"{what}{end}" for what in ("one_step", "rollout") for end in ("", "_low", "_high")
-        ]
+        values = [f"{of}{end}" for of in ("one_step", "rollout") for end in ("", "_low", "_high")]
         columns = map(list, zip(*rows, strict=True))
         return dict(zip(("model", "joint", "unit", *values), columns, strict=True))
 

@@ -155,11 +155,9 @@ class ErrorSums:
     def join(cls, parts: Sequence["ErrorSums"]) -> "ErrorSums":
         """Those of several trials that share no recording."""
         names = tuple(name for part in parts for name in part.recordings)
-        pairs = zip(*((part.absolute, part.squares, part.counts) for part in parts), strict=True)
-        absolute, squares, counts = map(np.concatenate, pairs)
-        return replace(
-            parts[0], recordings=names, absolute=absolute, squares=squares, counts=counts
-        )
+        join = lambda kind: np.concatenate([getattr(part, kind) for part in parts])
+        joined: Any = {kind: join(kind) for kind in ("absolute", "squares", "counts")}
+        return replace(parts[0], recordings=names, **joined)
 
     @classmethod
     def mean(cls, parts: Sequence["ErrorSums"]) -> "ErrorSums":

@@ -42,9 +42,8 @@ def open_lerobot(path: Path) -> LogSource:
         todo = "convert it with LeRobot's lerobot.datasets.v30.convert_dataset_v21_to_v30"
         raise DataError(f"{path} is a LeRobot data set of {read_here}: {todo}.")
     signals = {name: spec for name, spec in declared.items() if name not in _BOOKKEEPING}
-    features = {
-        name: own for name, spec in signals.items() if (own := _feature_columns(name, spec))
-    }
+    found = {name: _feature_columns(name, spec) for name, spec in signals.items()}
+    features = {name: own for name, own in found.items() if own}
     if not features:
         dtypes = {n: s.get("dtype") if isinstance(s, dict) else s for n, s in signals.items()}
         only = ", ".join(f"{name} ({kind})" for name, kind in dtypes.items()) or "no features"

@@ -136,8 +136,16 @@ class PolicyContract:
         )
 
     def check_robot(self, robot: Robot) -> None:
-        """Refuse, by name, a robot with other joints, controls, units, ranges or rate."""
+        """Refuse, by name, a robot with other joints, controls, units, ranges or rate, or whose
+        controls may not change as fast as the policy's."""
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
+        other = f"The policy was trained for the robot {self.robot!r}, not for {robot.name!r}"
+        refuse((self.robot != robot.name, f"{other}; use one trained for it."), error=PolicyError)
+        slowest = float(robot.u_change.min())
+        asks = f"The policy changes controls by up to {self.action_scale:g} in a period"
+        limit = f"the robot {robot.name!r} allows {slowest:g} (rate in its robot.toml)"
+        faster = self.action_scale > slowest * (1.0 + TOLERANCE)
+        refuse((faster, f"{asks}, and {limit}; train a slower one."), error=PolicyError)
 
     def check_channels(self, channels: Channels, *, whose: str, repeat: int | None = None) -> None:
         """Refuse, by name, other joints, controls, units or ranges, or another rate; ``repeat``:
@@ -186,7 +194,11 @@ class PolicyContract:
             found = frozen({**_renamed(settings), **settings["network"], **settings["scale"]})
             found["layout"] = tuple(ObservationPart(**part) for part in found["observation"])
             found["constants_json"] = json.dumps(_renamed(found["constants"]), sort_keys=True)
-            return cls(**{field.name: found[field.name] for field in fields(cls)})
+            made = cls(**{field.name: found[field.name] for field in fields(cls)})
+            two = f"a rate of {found['rate']:g} Hz, and {made.rate:g} Hz by dt and action_repeat"
+            same = math.isclose(found["rate"], made.rate, rel_tol=TOLERANCE)
+            refuse((not same, f"The policy has {two}; train again."), error=PolicyError)
+            return made
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             lacks = f"The policy's contract is not complete ({type(error).__name__}: {error})"
             raise PolicyError(f"{lacks}; export it again or train again.") from None

@@ -74,9 +74,7 @@ class UanSettings:
             "be 0 or more": "smoothness_weight",
         }
         check_numbers(self, rules)
-        scaled = (
-            "UAN's observations are standardised by the recording: scale_observations must be off"
-        )
+        scaled = "UAN standardises observations by the recording: scale_observations must be off"
         known, used = [name for name in ACTIVATIONS if name in PPO_ACTIVATIONS], self.ppo.activation
         other = f"An actuator network's activation cannot be {used!r}, but one of {listing(known)}"
         refuse(

@@ -46,6 +46,9 @@ class LogEntry:
     gap: float | None = None  # A longer time without samples cuts a recording [s].
 
 
+FULL_RANGE = 0.4  # A control whose rate is not given may cross its range in this time [s].
+
+
 @dataclass(frozen=True)
 class Joint:
     """One degree of freedom. Positions are in ``unit``: "rad" for a hinge, "m" for a slide."""
@@ -55,6 +58,7 @@ class Joint:
     lower: float  # Lowest position it may take [rad or m]; -inf where the model sets no limit.
     upper: float  # Highest position it may take [rad or m]; +inf where the model sets no limit.
     rest: float  # Position the robot rests at [rad or m].
+    speed: float = 25.0  # A faster joint stops a flight [rad/s or m/s].
     log: LogColumn = field(default_factory=LogColumn)  # Where logs of other programs have it.
 
     @property
@@ -74,6 +78,7 @@ class Control:
     rest: float  # Value the control is brought to when the robot is stopped.
     explore_lower: float
     explore_upper: float  # Range that exploration draws from, inside ``lower`` to ``upper``.
+    rate: float  # How fast it may change, in its unit per second: nothing is sent that is faster.
     log: LogColumn = field(default_factory=LogColumn)  # Where logs of other programs have it.
 
 
@@ -188,6 +193,11 @@ class Robot:
         """Lower and upper bounds that exploration draws controls from, in their units."""
         return np.array([(c.explore_lower, c.explore_upper) for c in self.controls]).T
 
+    @property
+    def u_change(self) -> Float[np.ndarray, " nu"]:
+        """Largest change of each control in one period, in their units."""
+        return self.dt * np.array([c.rate for c in self.controls])
+
 
 def compile_model(path: Path, *, dt: float) -> "MjModel":
     """Compile the model file with time step ``dt`` [s]; refuse what genan cannot simulate."""
@@ -270,8 +280,8 @@ _tables = lambda v: v if isinstance(v, list) and {*map(type, v)} == {dict} else 
 #: By kind of table the keys that it must have and those that it may have.
 _KEYS = {
     "robot": ("name model dt joints controls", "description end_effector import"),
-    "joint": ("name", "unit range rest log log_unit log_scale log_offset"),
-    "control": ("name range", "unit rest explore log log_unit log_scale log_offset"),
+    "joint": ("name", "unit range rest speed log log_unit log_scale log_offset"),
+    "control": ("name range", "unit rest explore rate log log_unit log_scale log_offset"),
     "import": ("", "time time_unit format gap"),
 }
 _TEXTS = ("name", "model", "end_effector", "log", "log_unit", "time", "time_unit", "format")
@@ -283,6 +293,7 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("rest", "log_offset"), ("a finite number", _number)),
     "log_scale": ("a finite number other than 0", lambda v: _number(v) or None),
     "gap": ("a positive time in seconds", lambda v: _time(v, math.inf)),
+    **dict.fromkeys(("rate", "speed"), ("a positive number", lambda v: _time(v, math.inf))),
     "dt": ("a time step in seconds, above 0 and up to 1", lambda v: _time(v, 1.0)),
     "joints": ("one or more [[joints]] tables", _tables),
     "controls": ("one or more [[controls]] tables", _tables),
@@ -351,7 +362,8 @@ def _joint(entry: dict[str, Any], model: "MjModel", path: Path) -> Joint:
     rest = units[unit] * entry["rest"] if "rest" in entry else min(max(0.0, lower), upper)
     beyond = f"rests at {rest:g} {si}, outside its range {lower:g} to {upper:g}"
     _refuse(where, (not lower <= rest <= upper, beyond))
-    return Joint(name, kind, lower, upper, rest, _log(entry))
+    speed = units[unit] * entry["speed"] if "speed" in entry else Joint.speed
+    return Joint(name, kind, lower, upper, rest, speed, _log(entry))
 
 
 def _control(entry: dict[str, Any], path: Path) -> Control:
@@ -361,4 +373,5 @@ def _control(entry: dict[str, Any], path: Path) -> Control:
     for key, value in (("rest", rest), ("explore", low), ("explore", high)):
         beyond = f"{key} {value:g} lies outside the control's range {lower:g} to {upper:g}"
         _refuse(f"{path}: control {name!r}", (not lower <= value <= upper, beyond))
-    return Control(name, entry.get("unit", "1"), lower, upper, rest, low, high, _log(entry))
+    rate = entry.get("rate", (upper - lower) / FULL_RANGE)
+    return Control(name, entry.get("unit", "1"), lower, upper, rest, low, high, rate, _log(entry))

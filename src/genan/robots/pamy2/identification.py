@@ -284,9 +284,7 @@ def response_figure(experiments: Sequence[Experiment]) -> Figure:
         phase.set(xlabel="frequency [Hz]", yticks=np.arange(-360, 1, 90))
     axes[0, 0].set_ylabel("gain [deg per 1000 counts]")
     axes[1, 0].set_ylabel("phase [deg]")
-    figure.suptitle(
-        "Joint angle by differential pressure: dots measured, lines second order, delay"
-    )
+    figure.suptitle("Angle by differential pressure: dots measured, lines second order with delay")
     return figure
 
 

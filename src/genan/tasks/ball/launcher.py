@@ -62,10 +62,8 @@ class Launcher:
         try:
             numbers = frozen(json.loads(text))
         except json.JSONDecodeError as error:
-            words = (
-                f"{name} is not a launcher: it is not JSON ({error}); make one by fitting balls."
-            )
-            raise DataError(words) from error
+            words = f"{name} is not a launcher: it is not JSON ({error})"
+            raise DataError(f"{words}; make one by fitting balls.") from error
         wanted = sorted(field.name for field in fields(cls))
         found = sorted(numbers) if isinstance(numbers, dict) else [type(numbers).__name__]
         entries = f"expected the entries {listing(wanted)}, found {listing(found)}"

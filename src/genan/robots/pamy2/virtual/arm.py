@@ -183,9 +183,8 @@ class RigidArm(eqx.Module):
         for i, axis in enumerate(AXES):
             origin, centre = vector(self.offset[i]), vector(self.centre[i])
             acceleration = add(acceleration, lever(omega, alpha, origin))
-            acceleration, omega, alpha = (
-                into(axis, turns[i], v) for v in (acceleration, omega, alpha)
-            )
+            turned = (into(axis, turns[i], v) for v in (acceleration, omega, alpha))
+            acceleration, omega, alpha = turned
             spin = along(axis, qd[i])
             alpha = add(add(alpha, cross(omega, spin)), along(axis, qdd[i]))
             omega = add(omega, spin)

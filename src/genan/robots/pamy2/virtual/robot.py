@@ -264,9 +264,7 @@ class VirtualPamy2(VirtualRobot):
         read when that tick's command was given), and the truth at the same moments. ``hours`` [h]
         ages each copy on its own.
         """
-        ages = (
-            np.full(len(pressures), self.hours) if hours is None else np.asarray(hours, dtype=float)
-        )
+        ages = np.full(len(pressures), self.hours) if hours is None else np.asarray(hours, float)
         with on_the_bench():
             arguments = (
                 self._parameters,
