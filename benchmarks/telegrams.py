@@ -18,11 +18,18 @@ import numpy as np
 from machine import machine
 
 from genan.robots.pamy2.client import Pamy2Udp
-from genan.robots.pamy2.wire import LAB, TelegramWriter, pack_command, unpack_command, unpack_state
+from genan.robots.pamy2.wire import (
+    NEWEST,
+    WIRINGS,
+    TelegramWriter,
+    pack_command,
+    unpack_command,
+    unpack_state,
+)
 
 
 def alone() -> None:
-    answer, pressure = TelegramWriter(0.002, LAB), np.full(8, 2.0)
+    answer, pressure = TelegramWriter(0.002, WIRINGS[NEWEST]), np.full(8, 2.0)
     answer.tick(np.zeros(4))
     command, state = pack_command(1, 2, pressure), answer.pack(pressure, pressure, now=1.0)
     for name, call in {

@@ -49,8 +49,7 @@ class Spline:
 
 @dataclass(frozen=True)
 class Multisine:
-    """Sines of equal amplitude and random phase on a regular grid. Excites a band evenly, and
-    repeats."""
+    """Sines of equal amplitude and random phase on a grid. Excites a band evenly, and repeats."""
 
     lowest: float = 0.1
     """Lowest frequency and distance between frequencies [Hz]; the period is its inverse."""
@@ -73,8 +72,7 @@ class Multisine:
 
 @dataclass(frozen=True)
 class Chirp:
-    """A sine whose frequency rises exponentially. Excites one frequency after the other and shows
-    resonances."""
+    """A sine whose frequency rises exponentially: one after the other. Shows resonances."""
 
     start: float = 0.1  # Frequency at the beginning [Hz].
     end: float = 5.0  # Frequency at the end [Hz].

@@ -13,8 +13,7 @@ from genan.words import plural
 
 @dataclass(frozen=True)
 class Fault:
-    """Show the state in which a simulation ran away: what was running, and where every number was
-    just before."""
+    """Show the state in which a simulation ran away: what ran, and every number just before."""
 
     file: tyro.conf.Positional[Path]  # The file that a simulation left when it ran away.
 

@@ -31,8 +31,7 @@ _SCREENS = {"DISPLAY", "WAYLAND_DISPLAY"}
 
 @dataclass(frozen=True)
 class Play:
-    """Watch episodes in the learned simulator: a policy, or one that knows nothing; judge and film
-    them."""
+    """Judge and film episodes in the learned simulator: of a policy, or one that knows nothing."""
 
     task: tyro.conf.Positional[str]  # The task: reacher, ball-in-a-cup or table-tennis.
     policy: Path | None = None  # The --out of 'genan train'; left out: the bundled one.

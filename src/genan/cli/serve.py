@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from genan.cli.terminal import interruptible
+from genan.cli.terminal import given, interruptible
 from genan.errors import refuse
 from genan.jax_setup import use_cache
 from genan.robot.package import check_offers, open_virtual
@@ -28,6 +28,7 @@ class Serve:
     watchdog: float = 0.04  # How long its client may be silent before the robot goes to rest [s].
     ramp: float = 1.0  # How long that takes [s].
     log: Path | None = None  # File to write what happens to, a JSON object to a line.
+    wiring: str | None = None  # Which wiring it has, by name (docs/pamy2-protocol.md).
 
     def run(self) -> None:
         package = check_offers(self.robot, "server", "to serve")
@@ -38,6 +39,7 @@ class Serve:
             server = package.load("server")(
                 lambda: open_virtual(self.robot, seed=self.seed, hours=self.hours), host=self.host,
                 port=self.port, watchdog=self.watchdog, ramp=self.ramp, log=self.log,
+                **given(wiring=self.wiring),
             )  # fmt: skip
             host, port = server.address
             if not host.startswith("127."):

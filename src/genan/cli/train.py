@@ -97,8 +97,7 @@ class Train(Generic[T]):
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> "Train[Any]":
-        """The command that ``arguments`` ask for; task and preset decide what the other flags start
-        from."""
+        """The command that ``arguments`` ask for; task and preset decide the other defaults."""
         name, *rest = arguments or [""]
         if name in ("-h", "--help"):
             name, rest = task_names()[0], [name]

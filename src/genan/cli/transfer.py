@@ -35,13 +35,15 @@ class PolicyOnRobot:
     realtime: bool = False  # Pace the virtual robot to real time; others always are.
     host: str | None = None  # Address of a robot on the network.
     port: int | None = None  # Its port.
+    wiring: str | None = None  # Its wiring, by name, where it is not the newest.
 
     @property
     def virtual(self) -> bool:
         return self.robot is None or self.robot.startswith(VIRTUAL)
 
     def robot_settings(self, **more: Any) -> dict[str, Any]:
-        settings = given(hours=self.hours, host=self.host, port=self.port, **more)
+        there = given(host=self.host, port=self.port, wiring=self.wiring)
+        settings = {**given(hours=self.hours, **more), **there}
         if self.virtual:
             use_cache()
             settings["paced"] = self.realtime

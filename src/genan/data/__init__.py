@@ -1,5 +1,4 @@
-"""What was recorded, is it any good? Recordings in memory and on disk, finite differences, splits,
-inspection."""
+"""What was recorded, is it any good? Recordings in memory and on disk, splits, inspection."""
 
 from genan.data.hdf5 import Summary, load, read_truth_for_evaluation_only, summary, write
 from genan.data.inspection import Inspection, inspect

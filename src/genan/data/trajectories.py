@@ -436,8 +436,7 @@ def split(
     recording: a split through either would test on what was learnt. All trajectories of a recording
     are in the same list. ``trajectories`` may also be the name of each one's recording [N], or a
     number of trajectories where each is a recording of its own. ``fraction``: part of the
-    recordings, at least 2, in the first list, rounded to whole ones. The same ``seed`` gives the
-    same split."""
+    recordings, at least 2, in the first list, rounded to whole ones; ``seed``: of the choice."""
     names = own_names(trajectories) if isinstance(trajectories, int) else trajectories
     names = names.recordings if isinstance(names, Trajectories) else names
     recordings = list(dict.fromkeys(names))

@@ -64,8 +64,7 @@ class Controller(Protocol):
     """Says how the controls change. A flight is a row of controllers. At every tick each of them
     that is not over observes the reading, also before its turn, so that none begins without a past;
     the one whose turn it is is asked every ``repeat`` ticks. A subclass needs ``act``. It may have
-    ``done() -> bool``, asked before each tick of its turn: true hands over to the next. Without it,
-    it goes on."""
+    ``done() -> bool``, asked before each tick of its turn: true hands over to the next."""
 
     repeat: int = 1  # Ticks between two questions; the answer is added to the controls at each.
 

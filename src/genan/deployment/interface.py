@@ -115,8 +115,7 @@ class Sighting(NamedTuple):
 class RobotInterface(ABC):
     """A robot that is read and commanded once in every period. The loop calls ``connect``, then
     ``read`` and ``command`` in turn, and ``stop`` however it ends. Where time passes by commands,
-    or something must be heard in every period, there is ``idle()`` too, for a period of a dry
-    run."""
+    or something must be heard in every period, there is ``idle()`` too, for dry runs."""
 
     robot: Robot  # Its description: joints, controls, ranges, period.
     clock: Clock  # The time that the loop is paced by.
@@ -257,8 +256,7 @@ def served(robot: str, *, seed: int = 0, hours: float = 0.0) -> Iterator[tuple[s
     """Serve ``virtual-NAME`` by a process of its own while a block lasts: host and port."""
     given = f"--robot {robot} --port 0 --seed {seed} --hours {hours}"
     command = [sys.executable, "-m", "genan", "serve", *given.split()]
-    # In a session of its own: a Ctrl-C is for the client, which brings the arm to rest before the
-    # server ends.
+    # In a session of its own: Ctrl-C is for the client, which first brings the arm to rest.
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, start_new_session=True, **pipes) as process:
         try:

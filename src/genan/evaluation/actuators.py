@@ -1,5 +1,4 @@
-"""How good fitted actuators are on a recording that they were not fitted to, compared with models
-to beat."""
+"""How good actuators are on a recording they were not fitted to, compared with models to beat."""
 
 import math
 from collections.abc import Mapping
@@ -409,8 +408,7 @@ def _novelty(found: Novelty) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses and arrays as nested tables and lists, numbers with six digits; None for what is
-    not a number."""
+    """Dataclasses and arrays as tables and lists, numbers with six digits; None for no number."""
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, list | tuple):

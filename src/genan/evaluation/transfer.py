@@ -402,8 +402,7 @@ class TransferTrial:
     goal: Sequence[float] | None  # Joint position to reach [rad or m].
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What was measured. Reacher: ``error`` of each joint and ``mean_error`` [degrees, m for
-    slides]; ball-in-a-cup: ``seconds_in_cup`` [s]; table tennis: ``landing`` point in the world
-    frame [m]."""
+    slides]; ball-in-a-cup: ``seconds_in_cup`` [s]; table tennis: ``landing`` in the court [m]."""
     reason: str = StopReason.FINISHED.name  # Why the flight ended: name of a ``StopReason``.
 
 
@@ -418,8 +417,7 @@ class TransferResult(StoredResult):
 
     @property
     def completed(self) -> tuple[TransferTrial, ...]:
-        """The trials that count: those that no computer was too busy for, which says nothing about
-        the policy."""
+        """The trials that count: a computer that was too busy says nothing about the policy."""
         return tuple(one for one in self.trials if not StopReason[one.reason].is_lateness)
 
     @property

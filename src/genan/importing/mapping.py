@@ -59,14 +59,12 @@ class ImportSettings:
     gap: float | None = None
     """A longer time without samples cuts a recording [s]; left out: 3 periods of the log."""
     positions: Literal["interpolate", "nearest"] = "interpolate"
-    """How positions are brought to the robot's rate where the log is not at it, or at a multiple of
-    it."""
+    """How positions are brought to the robot's rate where the log's is not a multiple of it."""
     phases: Literal["all", "first"] = "all"
     """Where a log is k times as fast as the robot, every k-th sample is taken: starting with each
     of the first k samples, or with the first."""
     only: tuple[str, ...] = ()
-    """Take these recordings alone: names with * and ?, facts as kind=sysid, or last:20% for the
-    last fifth."""
+    """Take these recordings alone: names with * and ?, facts as kind=sysid, or last:20%."""
     without: tuple[str, ...] = ()  # Leave these recordings out (written as for only).
     test: tuple[str, ...] = ()
     """Put these recordings (written as for only) into the test file, to judge models by."""

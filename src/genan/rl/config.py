@@ -46,8 +46,7 @@ class PPOSettings:
     hidden: tuple[int, ...] = (64, 64, 64, 64)  # Neurons of each hidden layer, of both networks.
     activation: str = "leaky_relu"  # What hidden layers end in: leaky_relu, elu or tanh.
     output_gain: float = 0.01
-    """Factor on the first weights of the policy's last layer: small ones hold the control; 1 is
-    Flax's own start."""
+    """Factor on the first weights of the policy's last layer: small ones hold the control."""
     init_std: float = 0.3  # Standard deviation of the actions before the squashing, at the start.
     min_std: float = math.exp(-20.0)  # Lowest standard deviation.
     max_std: float = math.exp(2.0)  # Highest standard deviation.

@@ -83,8 +83,7 @@ def make_vector_env(
 class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """Many robots in a task, stepped by one compiled program. An episode that ends begins again: in
     the same step (``infos`` then has ``final_obs`` and ``final_info``), or in the next one, as
-    Gymnasium's modes say. ``infos["terms"]`` has the reward's terms by name, before their
-    weights."""
+    Gymnasium's modes say. ``infos["terms"]`` has the reward's unweighted terms by name."""
 
     def __init__(
         self, environment: TaskEnvironment, *, autoreset_mode: AutoresetMode | str = "SameStep"

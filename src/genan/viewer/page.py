@@ -42,8 +42,7 @@ Rows = Float[np.ndarray, "n ..."]
 HOST = "127.0.0.1"  # Only this computer can reach the page.
 FRAMES, CURVES_EVERY = 30, 6  # Pictures a second, and from one drawing of the curves to the next.
 LATER = 1.5  # Compiling begins so long after the first browser came, which draws meanwhile [s].
-#: Arms that are not the real one: their colour, and by how much they are thicker, so that they lie
-#: over it [m].
+#: Arms that are not the real one: their colour, and by how much thicker they lie over it [m].
 LOOKS: dict[str, tuple[RGBA, float]] = {
     "ghost": ((0.0, 0.447, 0.698, 0.4), 0.0012),
     "member": ((0.337, 0.706, 0.914, 0.2), 0.0006),

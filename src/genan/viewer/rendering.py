@@ -272,8 +272,7 @@ def add_lines(scene: mujoco.MjvScene, lines: list[Line]) -> None:
 
 
 class Renderer(ABC):
-    """Makes pictures of a stage. ``close`` gives back what the machine lent; more than once does no
-    harm."""
+    """Makes pictures of a stage. ``close``, once or more, gives back what the machine lent."""
 
     close: Callable[[], None] = staticmethod(lambda: None)
 
@@ -373,8 +372,7 @@ class FlatRenderer(Renderer):
 
 
 class Mesh(NamedTuple):
-    """A surface of triangles that look outwards. Edges are sharp: sides that meet there share no
-    corners."""
+    """Triangles that look outwards. Edges are sharp: sides that meet there share no corners."""
 
     vertices: Float[np.ndarray, "vertices 3"]  # [m]
     faces: Int[np.ndarray, "faces 3"]  # Rows of ``vertices``.

@@ -15,9 +15,9 @@ from tests.robots.pamy2.udp_proxy import REST, SpringArm
 from genan.errors import SettingError
 from genan.robots.pamy2.pressures import bar_from_control
 from genan.robots.pamy2.server import ServerLog, ServerSettings, UdpServer, listen
-from genan.robots.pamy2.wire import FROM_ROBOT, LAB, LEAVING, pack_command, unpack_state
+from genan.robots.pamy2.wire import FROM_ROBOT, LEAVING, NEWEST, WIRINGS, pack_command, unpack_state
 
-DT = 0.002
+DT, WIRED = 0.002, WIRINGS[NEWEST]
 A, B = ("127.0.0.1", 1001), ("127.0.0.1", 1002)
 UP = bar_from_control(np.array([0.1, -0.1, 0.1, -0.1]))
 
@@ -48,7 +48,7 @@ class Bench:
 
     def tell(self, pressure: np.ndarray, sender: tuple[str, int] = A, **words: int) -> None:
         self.counter += 1
-        data = pack_command(self.counter, 0, LAB.pressure_to_wire(pressure), **words)
+        data = pack_command(self.counter, 0, WIRED.pressure_to_wire(pressure), **words)
         self.server.receive(data, sender, self.clock.time)
 
     def tick(self, number: int = 1) -> None:
@@ -170,7 +170,7 @@ def test_answers_say_where_the_joints_are_and_what_was_commanded() -> None:
             data = client.recv(2048)
         bench._listening.close()
     state, record = unpack_state(data), np.frombuffer(data, FROM_ROBOT)[0]
-    q, moved = LAB.from_wire(state.angle, state.speed)
+    q, moved = WIRED.from_wire(state.angle, state.speed)
     np.testing.assert_allclose(q, bench.plant.q, atol=1e-6)
     assert (state.telegram, state.time) == (8, 8 * 2000)
     assert (
@@ -192,7 +192,7 @@ def test_answers_say_where_the_joints_are_and_what_was_commanded() -> None:
 def test_a_stopped_server_ramps_down_whatever_its_client_says_and_logs_it(tmp_path: Path) -> None:
     clock, plant, path = Hand(), SpringArm(), tmp_path / "log.jsonl"
     server = UdpServer(plant, REST, listen(port=0), ServerLog(path, clock), ServerSettings())
-    server.receive(pack_command(1, 0, LAB.pressure_to_wire(UP)), A, clock.time)
+    server.receive(pack_command(1, 0, WIRED.pressure_to_wire(UP)), A, clock.time)
     asked = iter([False] * 10 + [True])
     server.serve(lambda: next(asked))
     np.testing.assert_allclose(plant.commanded[9], UP, atol=1e-6)

@@ -5,18 +5,21 @@ import numpy as np
 import pytest
 
 from genan.deployment.interface import WallClock
+from genan.errors import SettingError
 from genan.robots.pamy2.client import Pamy2Udp
 from genan.robots.pamy2.server import ServerLog, ServerSettings, UdpServer, listen
 from genan.robots.pamy2.wire import (
     FROM_ROBOT,
     FROM_ROBOT_BYTES,
-    LAB,
     LEAVING,
+    NEWEST,
     TO_ROBOT_BYTES,
+    WIRINGS,
     CommandTelegram,
     RobotTelegram,
     TelegramFault,
     TelegramOrder,
+    TelegramWriter,
     Wiring,
     pack_command,
     unpack_command,
@@ -144,25 +147,54 @@ def test_states_are_refused_with_a_reason() -> None:
         assert unpack_state(bad.tobytes()) is fault, (part, name)
 
 
-def test_wiring_crosses_joint_four_and_turns_angles_as_the_labs_client_does() -> None:
-    muscles = np.arange(8.0)
-    np.testing.assert_array_equal(LAB.pressure_to_wire(muscles), [0, 1, 2, 3, 4, 5, 7, 6])
-    np.testing.assert_array_equal(LAB.pressure_from_wire(LAB.pressure_to_wire(muscles)), muscles)
+#: By revision of the lab's driver: its signs and rotations of the angle [deg], and whether it swaps
+#: the muscles of joint 4 in what it commands, in what it reads as observed, and as desired.
+DRIVERS = {
+    "2022-04-19": ((-1, -1, -1, 1), (-5.37, 2.5, -0.75, -45 + 0.5), True, True, True),
+    "2022-04-28": ((1, 1, 1, -1), (0, 0, 0, 0), True, True, True),
+    "2023-09-26": ((1, 1, 1, 1), (0, 0, 0, 0), False, True, True),
+    "2024-03-27": ((1, 1, 1, 1), (0, 0, 0, 0), False, False, True),
+}
+
+
+@pytest.mark.parametrize("date", DRIVERS)
+def test_each_wiring_does_what_that_revision_of_the_labs_driver_does(date: str) -> None:
+    wiring, muscles = Wiring.find(date), np.arange(8.0)
+    sign, rotation, *swapped = DRIVERS[date]
+    for kind, swaps in zip(("commanded", "measured", "echoed"), swapped, strict=True):
+        expected = [0, 1, 2, 3, 4, 5, *((7, 6) if swaps else (6, 7))]
+        np.testing.assert_array_equal(wiring.pressure_to_wire(muscles, kind), expected)
+        back = wiring.pressure_from_wire(wiring.pressure_to_wire(muscles, kind), kind)
+        np.testing.assert_array_equal(back, muscles)
+    # The lab's: turn the vector (cos, sin) of the angle, take its direction, times the sign.
     angle = np.array([10.0, -20.0, 170.0, 130.0])
-    # the lab's: turn the vector (cos, sin) of the angle by the zero, take its direction, times the
-    # sense
-    turned = np.exp(1j * np.radians(angle)) * np.exp(
-        1j * np.radians([-5.37, 2.5, -0.75, -45 + 0.5])
-    )
-    found, _ = LAB.from_wire(angle, np.zeros(4))
-    np.testing.assert_allclose(found, np.angle(turned) * [-1, -1, -1, 1], atol=1e-12)
-    q = np.random.default_rng(0).uniform(-1.5, 1.5, (100, 4))
-    straight = Wiring(zero=(0.0,) * 4, sense=(1,) * 4, crossed=(False,) * 4)
-    for wiring in (LAB, straight):
-        for one in q:
-            back = wiring.from_wire(*wiring.to_wire(one, 9.0 * one))
-            np.testing.assert_allclose(back, (one, 9.0 * one), atol=1e-11)
-    np.testing.assert_array_equal(straight.pressure_to_wire(muscles), muscles)
+    turned = np.exp(1j * np.radians(angle)) * np.exp(1j * np.radians(rotation))
+    found, _ = wiring.from_wire(angle, np.zeros(4))
+    np.testing.assert_allclose(found, np.angle(turned) * sign, atol=1e-12)
+    for q in np.random.default_rng(0).uniform(-1.5, 1.5, (100, 4)):
+        back = wiring.from_wire(*wiring.to_wire(q, 9.0 * q))
+        np.testing.assert_allclose(back, (q, 9.0 * q), atol=1e-11)
+
+
+def test_the_newest_wiring_is_the_default_and_unknown_ones_are_refused() -> None:
+    assert max(DRIVERS) == NEWEST == max(WIRINGS) and set(WIRINGS) == set(DRIVERS)
+    assert Pamy2Udp().wiring == WIRINGS[NEWEST] == Wiring.find(ServerSettings().wiring)
+    assert Pamy2Udp(wiring="2022-04-19").wiring == WIRINGS["2022-04-19"]
+    for make in (Pamy2Udp, ServerSettings):
+        with pytest.raises(SettingError, match="no wiring '2021'; there are: '2022-04-19'"):
+            make(wiring="2021")
+
+
+def test_telegrams_of_the_newest_robot_are_as_its_driver_reads_them() -> None:
+    writer, q = TelegramWriter(0.002, WIRINGS[NEWEST]), np.array([0.1, 0.8, 0.7, -0.2])
+    commanded, measured = np.arange(1.0, 1.8, 0.1), np.arange(2.0, 2.8, 0.1)
+    writer.tick(q)
+    record = np.frombuffer(writer.pack(commanded, measured, now=0.0), FROM_ROBOT)[0]
+    np.testing.assert_allclose(record["joints"]["angle"], np.degrees(q), rtol=1e-6)
+    pairs = lambda part: np.stack([part["p_ago"], part["p_antago"]], axis=1).ravel()
+    np.testing.assert_allclose(pairs(record["joints"]), measured, rtol=1e-6)
+    swapped = commanded[[0, 1, 2, 3, 4, 5, 7, 6]]
+    np.testing.assert_allclose(pairs(record["set_points"]), swapped, rtol=1e-6)
 
 
 def test_order_of_telegrams_round_the_end_of_the_counter_and_after_a_restart() -> None:

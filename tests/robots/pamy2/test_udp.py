@@ -36,12 +36,15 @@ from genan.robot import Robot
 from genan.robots.pamy2.client import Pamy2Udp
 from genan.robots.pamy2.pressures import AUGUST_2024, BAR_PER_COUNT, bar_from_control
 from genan.robots.pamy2.wire import (
-    LAB,
+    NEWEST,
+    WIRINGS,
     CommandTelegram,
     TelegramWriter,
     pack_command,
     unpack_command,
 )
+
+WIRED = WIRINGS[NEWEST]
 
 pytestmark = pytest.mark.realtime
 
@@ -100,7 +103,7 @@ def check_sent(telegrams: list[bytes], change: float = PATIENT.change) -> None:
     one to the next."""
     commands = [unpack_command(data) for data in telegrams]
     assert all(isinstance(command, CommandTelegram) for command in commands)
-    pressure = np.array([LAB.pressure_from_wire(command.pressure) for command in commands])
+    pressure = np.array([WIRED.pressure_from_wire(command.pressure) for command in commands])
     low, high = AUGUST_2024.bar
     assert (pressure >= low - 1e-6).all() and (pressure <= high + 1e-6).all()
     most = change * 0.5 * (high - low) + BAR_PER_COUNT + 1e-6
@@ -185,7 +188,7 @@ def test_other_senders_are_dropped_on_both_sides(tmp_path: Path) -> None:
 
 def intrude(stop: threading.Event, there: object, proxy: Proxy) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as intruder:
-        answer = TelegramWriter(0.002, LAB)
+        answer = TelegramWriter(0.002, WIRED)
         answer.tick(np.full(4, 1.0))
         while not stop.is_set():
             if proxy.client is not None:
@@ -331,7 +334,7 @@ def test_rise_begins_at_the_lowest_pressures_as_the_labs_client_does() -> None:
         robot.connect()
         robot.stop()
     pressure = np.array(
-        [LAB.pressure_from_wire(unpack_command(data).pressure) for data in proxy.sent]
+        [WIRED.pressure_from_wire(unpack_command(data).pressure) for data in proxy.sent]
     )
     np.testing.assert_allclose(pressure[0], AUGUST_2024.bar[0], atol=1e-6)
     np.testing.assert_allclose(pressure[-1], REST, atol=1e-6)
@@ -341,7 +344,7 @@ def test_rise_begins_at_the_lowest_pressures_as_the_labs_client_does() -> None:
 def test_robots_clock_goes_on_when_its_counter_goes_round() -> None:
     robot = Pamy2Udp()
     robot._address = ("robot", 4700)
-    answer = TelegramWriter(0.002, LAB)
+    answer = TelegramWriter(0.002, WIRED)
     answer._ticks = 2**32 // 2000 - 2
     times = []
     for _ in range(5):
@@ -379,7 +382,7 @@ class Replay:
     angles."""
 
     def __init__(self, q: np.ndarray) -> None:
-        self._q, self._answer = q, TelegramWriter(0.002, LAB)
+        self._q, self._answer = q, TelegramWriter(0.002, WIRED)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 0))
         self.socket.settimeout(0.1)
@@ -391,7 +394,7 @@ class Replay:
                 data, sender = self.socket.recvfrom(2048)
             except TimeoutError:
                 continue
-            self.pressure.append(LAB.pressure_from_wire(unpack_command(data).pressure))
+            self.pressure.append(WIRED.pressure_from_wire(unpack_command(data).pressure))
             if len(self.pressure) <= len(self._q):
                 self._answer.tick(self._q[len(self.pressure) - 1])
                 self.socket.sendto(self._answer.pack(REST, REST, now=0.0), sender)
@@ -414,7 +417,7 @@ def test_the_same_readings_give_the_same_commands_over_udp_as_in_process() -> No
     rng = np.random.default_rng(3)
     q = Robot.load("pamy2").q_rest + np.cumsum(rng.normal(0.0, 1e-3, (800, 4)), axis=0)
     wired = np.array(
-        [LAB.from_wire(*np.float32(LAB.to_wire(one, one)).astype(float))[0] for one in q]
+        [WIRED.from_wire(*np.float32(WIRED.to_wire(one, one)).astype(float))[0] for one in q]
     )
     assert 0.0 < np.abs(wired - q).max() < np.radians(1e-5)
     local = Replayed(wired)

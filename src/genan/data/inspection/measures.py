@@ -36,8 +36,7 @@ MOVING = 0.1  # ... if others move meanwhile, by more than this part of their wh
 _FEWEST_FAST = 10  # Fewest samples within fast motion that a share can be taken of.
 #: Strides at which the second difference is measured [samples], and rows looked at.
 STRIDES, _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20), 400_000
-#: Angles per sample of the oscillations that motion is made of [rad]; the lowest is a steady
-#: acceleration.
+#: Angles per sample of a motion's oscillations [rad]; the lowest is a steady acceleration.
 _TONES = np.array([1e-3, 0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2])
 _FEWEST, _FEWEST_LEVELS = 100, 30  # Steps, and changes between standstills, that show a quantum.
 _STEPS = 20_000  # Steps looked at; more would only take longer.
@@ -252,8 +251,7 @@ def runs(mask: Bool[np.ndarray, " M"]) -> Runs:
 
 def find_jumps(steps: Values, quantum: float | None) -> list[tuple[int, float]]:
     """Rows at which a joint jumps as no motion in the rest of the recording does, and how far, the
-    worst first. ``steps``: change of the position from each row to the next [rad or m], NaN at a
-    boundary."""
+    worst first. ``steps``: change from each row to the next [rad or m], NaN at a boundary."""
     bend = np.abs(np.diff(steps))
     usual = bend[bend > 0.0]  # NaN drops out here
     if not len(usual):

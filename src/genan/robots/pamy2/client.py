@@ -75,13 +75,14 @@ class Pamy2Udp(Pamy2Client):
     farewell: bool = False
     """Whether ``stop`` reports to the robot that its client leaves. The lab's client never does,
     and its source fears that the real robot shuts down; ``genan serve`` lets go of the client."""
-    wiring: wire.Wiring = wire.LAB  # Zeros, senses and crossed muscles of this robot.
+    wiring: Any = wire.NEWEST  # Of this robot: a ``Wiring``, or its date in ``wire.WIRINGS``.
 
     def __post_init__(self) -> None:
         if not 0.0 < self.lost_after < self.timeout:
             came = f"lost_after {self.lost_after:g} s and timeout {self.timeout:g} s"
             raise SettingError(f"lost_after must lie between 0 and timeout, got {came}.")
         super().__post_init__()
+        self.wiring = wire.Wiring.find(self.wiring)
         self._socket: socket.socket | None = None
         self._address: wire.Address = ("", 0)
         # Telegrams by what became of them: sent, accepted, and every reason to drop one.
@@ -157,7 +158,8 @@ class Pamy2Udp(Pamy2Client):
             self.statistics["robot started again"] += 1
         self._last_heard = now
         q, speed = self.wiring.from_wire(state.angle, state.speed)
-        extra = {"pressure": state.pressure, "speed": speed}
+        measured = self.wiring.pressure_from_wire(state.pressure, "measured")
+        extra = {"pressure": measured, "speed": speed}
         self._reading = Reading(self._robot_us / 1e6, q, extra)
         return "accepted"
 

@@ -101,8 +101,7 @@ REAL = {
 }
 #: Anchor pressures of 2024 [counts], joints 1 to 4: agonists, antagonists.
 ANCHOR = np.array([[20500.0, 16000.0, 13850.0, 17000.0], [20500.0, 15500.0, 13850.0, 17000.0]])
-#: Largest differential pressure of the excitation [counts]: swings of 15 to 40 degrees. The lab's
-#: is not published.
+#: Largest differential pressure of the excitation [counts]: 15 to 40 degrees. The lab's is unknown.
 AMPLITUDE = np.array([1500.0, 1000.0, 1500.0, 1500.0])
 TOLERANCE = 0.10  # The spread of the lab's figures is widened by this fraction at both ends.
 #: What is compared: scale, format in the table, format in a sentence and unit there.

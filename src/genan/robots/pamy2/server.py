@@ -60,10 +60,11 @@ class ServerSettings:
     release: float = 0.5  # After this long without one another client may have the robot [s].
     rate: float = 15.0  # Fastest change of a pressure [bar/s]: twice that of a control at 5/s.
     late: float = 0.01  # It makes up for a delay of up to this [s]; after a longer one it goes on.
-    wiring: wire.Wiring = wire.LAB  # Zeros, senses and crossed muscles of the robot to be played.
+    wiring: Any = wire.NEWEST  # Of the robot to be played, as for a client.
 
     def __post_init__(self) -> None:
         check_numbers(self, {"be a positive number": "watchdog ramp release rate late"})
+        wire.Wiring.find(self.wiring)
         late = f"({self.release:g} s) before the watchdog acts ({self.watchdog:g} s)"
         refuse((self.release < self.watchdog, f"A client must not lose the robot {late}."))
 
@@ -82,7 +83,8 @@ class UdpServer:
         self.counts: Counter[str] = Counter()  # Datagrams by what became of them.
         self.pressure: Muscles = self._rest.copy()  # Commanded in the last period [bar].
         self._wanted = self._rest
-        self._answer = wire.TelegramWriter(plant.dt, settings.wiring)
+        self._wiring = wire.Wiring.find(settings.wiring)
+        self._answer = wire.TelegramWriter(plant.dt, self._wiring)
         self._order = wire.TelegramOrder(bits=16)
         self._client: wire.Address | None = None
         self._heard, self._silent, self._closing = 0.0, True, False
@@ -159,7 +161,7 @@ class UdpServer:
         elif self._silent:
             self._log.write("heard again", after=now - self._heard)
         self._heard, self._silent, self._ramp = now, False, None
-        self._wanted = self._settings.wiring.pressure_from_wire(command.pressure)
+        self._wanted = self._wiring.pressure_from_wire(command.pressure)
         self._answer.heard(now)
         return "accepted"
 

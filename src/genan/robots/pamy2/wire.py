@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from genan.errors import listing, refuse
 from genan.robots.pamy2.pressures import HARD_LIMITS, MUSCLES, Joints, Muscles
 
 Address = tuple[str, int]  # Host and port.
@@ -167,15 +168,25 @@ class TelegramOrder:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How one robot is connected: q = sense (angle + zero), with the angle on the wire [deg]."""
+    """How a cabinet is connected: q = sense (angle + zero), with the angle on the wire [deg]. The
+    muscles of some joints, counted from 0, change places."""
 
-    zero: tuple[float, float, float, float]  # Added to the angle on the wire [deg].
-    sense: tuple[int, int, int, int]  # +1 or -1.
-    crossed: tuple[bool, bool, bool, bool]  # Muscles change places in what is commanded, no more.
+    zero: tuple[float, ...] = (0.0,) * 4  # Added to the angle on the wire [deg].
+    sense: tuple[int, ...] = (1,) * 4  # +1 or -1.
+    commanded: tuple[int, ...] = ()  # Whose muscles change places in commands,
+    measured: tuple[int, ...] = ()  # in measured pressures,
+    echoed: tuple[int, ...] = ()  # and in the set points that come back.
 
-    def pressure_to_wire(self, pressure: Muscles) -> Muscles:
-        """Commanded pressures [bar], from the order of the muscles to that of the wire."""
-        return pressure[self._order]
+    @classmethod
+    def find(cls, wiring: "Wiring | str") -> "Wiring":
+        """That of a revision of the lab's driver, by its date, or ``wiring`` itself."""
+        there = f"There is no wiring {wiring!r}; there are: {listing(WIRINGS)}."
+        refuse((isinstance(wiring, str) and wiring not in WIRINGS, there))
+        return WIRINGS[wiring] if isinstance(wiring, str) else wiring
+
+    def pressure_to_wire(self, pressure: Muscles, kind: str = "commanded") -> Muscles:
+        """Pressures [bar], from the order of the muscles to that of the wire."""
+        return pressure[self._orders[kind]]
 
     #: From the order of the wire to that of the muscles: pairs change places again.
     pressure_from_wire = pressure_to_wire
@@ -194,14 +205,23 @@ class Wiring:
         return np.radians(np.array(self.sense, float))
 
     @cached_property
-    def _order(self) -> Int[np.ndarray, "8"]:
-        pairs = np.arange(MUSCLES).reshape(-1, 2)
-        return np.where(np.array(self.crossed)[:, None], pairs[:, ::-1], pairs).ravel()
+    def _orders(self) -> dict[str, Int[np.ndarray, "8"]]:
+        found = {name: np.arange(MUSCLES) for name in ("commanded", "measured", "echoed")}
+        for name, order in found.items():
+            for joint in getattr(self, name):
+                order[2 * joint : 2 * joint + 2] = 2 * joint + 1, 2 * joint
+        return found
 
 
-#: The lab's PAMY2, by the source of its client (pam_interface, March 2024); the zeros are those of
-#: that robot's encoders.
-LAB = Wiring((-5.37, 2.5, -0.75, -44.5), (-1, -1, -1, 1), (False, False, False, True))
+#: By the date of the driver (pam_interface, src/udp_communication.cpp) that a cabinet is set up
+#: for; behind another one loops are inverted.
+WIRINGS = {
+    "2022-04-19": Wiring((-5.37, 2.5, -0.75, -44.5), (-1, -1, -1, 1), (3,), (3,), (3,)),
+    "2022-04-28": Wiring((0.0,) * 4, (1, 1, 1, -1), (3,), (3,), (3,)),
+    "2023-09-26": Wiring(measured=(3,), echoed=(3,)),
+    "2024-03-27": Wiring(echoed=(3,)),
+}
+NEWEST = "2024-03-27"
 
 
 class TelegramWriter:
@@ -240,7 +260,8 @@ class TelegramWriter:
         angle, speed = self._wiring.to_wire(q, (q - self._past[0]) / seconds)
         joints["angle"], joints["speed"] = angle, speed
         joints["encoder"] = np.rint(angle / ENCODER_COUNT)
-        crossed = self._wiring.pressure_to_wire(commanded)
-        for part, pressure in ((joints, measured), (points, crossed)):
+        wired = self._wiring.pressure_to_wire
+        measured, echoed = wired(measured, "measured"), wired(commanded, "echoed")
+        for part, pressure in ((joints, measured), (points, echoed)):
             part["p_ago"], part["p_antago"] = pressure[0::2], pressure[1::2]
         return self._record.tobytes()

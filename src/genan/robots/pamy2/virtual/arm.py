@@ -15,8 +15,7 @@ from jaxtyping import Array, Float
 
 from genan.robots.pamy2.virtual.columns import applied
 
-# Vectors as triples of scalars (or of rows of scalars), so that a batch of arms becomes one fused
-# loop.
+# Vectors as triples of scalars (or of rows of them), so that a batch of arms is one fused loop.
 #
 # A plain 0.0 stays a plain 0.0: what is known to vanish costs nothing.
 

@@ -19,8 +19,7 @@ from genan.robots.pamy2.virtual.cup import CupAndBall
 from genan.robots.pamy2.virtual.muscle import Air, Muscle, Tendon
 
 DELAY_TICKS = 6
-"""Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time together
-[C]."""
+"""Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time [C]."""
 
 _DEG = np.pi / 180.0
 
@@ -75,8 +74,7 @@ _Q_NEUTRAL = np.array([0.0, 35.0, 22.0, 0.0]) * _DEG
 
 
 def _arm() -> RigidArm:
-    # Rigid bodies: the lab's CAD values [R]. The stops' rubber begins 3 degrees before the limits
-    # of the paper [A].
+    # Rigid bodies: the lab's CAD values [R]. Rubber stops begin 3 degrees before the limits [A].
     return RigidArm(
         offset=jnp.array(
             [[0.0, 0.0, 0.010], [0.0, 0.0, 0.064], [0.0069795, 0.0, 0.39986], [0.0, 0.0, 0.0]]
@@ -158,8 +156,7 @@ def _tendon() -> Tendon:
     for joint, r in enumerate(radius):
         # The agonist pulls towards negative angles [R].
         arm[2 * joint, joint], arm[2 * joint + 1, joint] = -r, r
-    # The ideal routes pass through the joint centres; a guide 1 to 2 mm off centre couples the
-    # joints [A].
+    # Ideal routes pass through the joint centres; a guide 1 to 2 mm off couples the joints [A].
     arm[4:6, 1] = 0.0015
     arm[6:8, 1] = -0.0010
     arm[6:8, 2] = 0.0012
@@ -183,8 +180,7 @@ def _tendon() -> Tendon:
 
 def _air() -> Air:
     # The lab's simulator has lags of 15.9 ms for joint 1 and 43.9 ms for the others [R]; the split
-    # into loop and line and the quicker joint 3 are [C], and that filling is quicker than venting
-    # is [L].
+    # into loop and line and the quicker joint 3 are [C]; filling is quicker than venting [L].
     fill = np.array([0.012, 0.049, 0.011, 0.035])
     vent = np.array([0.018, 0.061, 0.018, 0.045])
     band = np.array([0.5, 0.6, 0.6, 0.6])
@@ -243,8 +239,7 @@ EFFECTS = tuple(_SWITCHES)
 """Effects that can be switched off, for tests and for studies of what each one does."""
 
 
-# One specimen of the design: no two robots leave the workshop the same, and none is quite its CAD
-# model.
+# One specimen of the design: no two robots are the same, and none is quite its CAD model.
 #
 # Every deviation is a seeded draw, fixed for the specimen's life::
 #
