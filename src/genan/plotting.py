@@ -79,8 +79,7 @@ def save(figures: Mapping[str, "Figure"], folder: Path) -> tuple[Path, ...]:
 
 
 def label(panel: "Axes", text: str, note: str = "", **settings: Any) -> None:
-    """A panel's title on the left, a quiet note on the right, other ``settings`` of its axes, and
-    plain ticks."""
+    """A panel's title on the left, a note on the right, other ``settings`` of its axes."""
     panel.set(**settings)
     panel.set_title(text, loc="left", fontweight="bold", pad=4)
     panel.set_title(note, loc="right", fontsize=6.5, color=GREY, pad=4)

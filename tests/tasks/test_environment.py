@@ -86,6 +86,11 @@ def test_strange_robots_have_other_torques_and_call_their_controls_otherwise():
         small("reacher", torque_spread=1.0)
 
 
+def test_a_task_that_is_faster_than_its_robot_is_refused():
+    with pytest.raises(SettingError, match="up to 0.02 in a period, 'pamy2' by 0.01; lower"):
+        environment("reacher", action_scale=0.02)
+
+
 def test_an_episode_ends_after_its_horizon_and_another_begins(reacher, programs):
     reset, step = programs
     state = reset(KEY)

@@ -183,9 +183,7 @@ def trainable(flight: Flight) -> Iterator[slice]:
 class RampTo(Controller):
     """Bring the controls to ``u`` along a line; slower than asked where the rate limit needs it."""
 
-    def __init__(
-        self, u: Controls, *, seconds: float, robot: Robot, change: float = math.inf
-    ) -> None:
+    def __init__(self, u: Controls, *, seconds: float, robot: Robot, change: float) -> None:
         """In ``seconds`` [s] (the paper: 2 s before each trial), by ``change`` and the robot's own
         limit in a period at most. Refuses controls out of their range."""
         lower, upper = robot.u_range

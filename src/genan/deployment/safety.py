@@ -106,6 +106,7 @@ class Guard:
         self._robot, self._settings = robot, settings
         self._change = np.minimum(robot.u_change, settings.change)
         self._speed = np.minimum([joint.speed for joint in robot.joints], settings.speed)
+        self._slowest = self._speed.min()
         self._u_lower, self._u_upper = robot.u_range
         inwards = np.array([[1.0], [-1.0]])
         self._near_lower, self._near_upper = robot.q_range + settings.margin * inwards
@@ -151,9 +152,9 @@ class Guard:
         if (gave := np.shape(change)) != (nu,):
             return Stop(StopReason.CONTROLLER, f"it gave {list(gave)} changes, not [{nu}]")
         times = np.abs(change) / self._change
-        if not math.isfinite(times.max()):
+        if not math.isfinite(most := times.max()):
             return Stop(StopReason.ACTION)
-        if times.max() > self._settings.wild:
+        if most > self._settings.wild:
             worst = int(np.argmax(times))
             words = f"{abs(change[worst]):.3g} in a period, the limit is {self._change[worst]:g}"
             return Stop(StopReason.WILD_ACTION, words)
@@ -171,9 +172,10 @@ class Guard:
         if outside.any():
             return Stop(StopReason.POSITION, self._named(outside, q))
         self._velocity.update(reading)
-        if (fast := np.abs(qd) > self._speed).any():
+        largest = np.abs(qd).max()
+        if largest > self._slowest and (fast := np.abs(qd) > self._speed).any():
             return Stop(StopReason.VELOCITY, self._named(fast, qd, per="/s"))
-        if np.abs(qd).max() > settings.approach:
+        if largest > settings.approach:
             down = (q < self._near_lower) & (qd < -settings.approach)
             outwards = down | ((q > self._near_upper) & (qd > settings.approach))
             if outwards.any():

@@ -262,6 +262,9 @@ def load_environment(
     settings = settings.for_robot(robot.name)
     task: Task = task_entry(settings.name).load("task").load(robot, settings)
     settings.check_sizes(robot.name, u_lower=robot.nu, q_drop=robot.nq)
+    asked, limit = settings.action_scale, float(robot.u_change.min()) * (1.0 + 1e-6)
+    more = f"The task changes a control by up to {asked:g} in a period, {robot.name!r} by {limit:g}"
+    refuse((asked > limit, f"{more}; lower --task.action-scale, or raise rate in robot.toml."))
     rest, lower, upper = (tuple(map(float, row)) for row in (robot.u_rest, *robot.q_range))
     starts = settings.u_lower, settings.u_upper, settings.q_drop, rest
     build = partial(Simulator.build, ensemble, robot, precision=precision)

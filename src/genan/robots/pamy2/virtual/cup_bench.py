@@ -47,8 +47,7 @@ class CupBench(robot.VirtualPamy2Cup):
         self.next_trial(trial)
 
     def next_trial(self, trial: int) -> None:
-        """Hang the ball below the cup: still in trial 0, in each other it swings by a millimetre or
-        two of its own."""
+        """Hang the ball below the cup, still in trial 0; else it swings by a millimetre or two."""
         super().next_trial(trial)
         with on_the_bench():
             still = _hanging(self._toy, self._aged.arm, self._state.q)
