@@ -192,6 +192,22 @@ def place_file(path: Path, content: bytes, check: Check) -> Path:
         return unchecked.replace(path)
 
 
+def render(template: Path, *, html: bool = False, filters: Any = (), **context: Any) -> str:
+    """The text of a Jinja ``template``, escaped if it is HTML, with ``context`` and ``filters``;
+    ``pairs(names, units)`` lists names with their units."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(template.parent), autoescape=html, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=not html,
+        extensions=["jinja2.ext.do"],
+    )  # fmt: skip
+    environment.filters.update(filters)
+    pairs = lambda names, units: ", ".join(map("{} [{}]".format, names, units))
+    environment.globals |= {"pairs": pairs, **context}
+    return environment.get_template(template.name).render()
+
+
 def run_module(path: Path) -> types.ModuleType:
     """The Python file at ``path`` as a module that nobody else knows."""
     module = types.ModuleType(f"exported_{path.stem}")

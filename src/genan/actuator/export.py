@@ -17,7 +17,7 @@ from genan.actuator import numpy_runtime
 from genan.actuator.contract import CONTRACT, KIND, WEIGHTS, Contract
 from genan.actuator.ensemble import Ensemble, entries, load, tensors
 from genan.errors import ActuatorError
-from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
+from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, render, run_module
 
 TOLERANCE = 1e-5  # Largest ``difference`` of an export from its ensemble.
 RUNTIME, README = "numpy_runtime.py", "README.txt"
@@ -229,26 +229,4 @@ class _Symbol:
 
 
 def _readme(contract: Contract) -> str:
-    history, dt, nq, nu = contract.history, contract.dt, contract.nq, contract.nu
-    pairs = lambda names, units: ", ".join(map("{} [{}]".format, names, units))
-    late = f"\n(of u_history: {history.delay} dt ago, because a command acts no sooner)"
-    return f"""Actuators of the robot {contract.robot}, fitted by genan.
-They need Python and NumPy, nothing else.
-
-    import numpy_runtime
-    actuators = numpy_runtime.load("this folder")
-    drive = actuators.drive(q, u, dt={dt!r})   # a robot at rest at q under u
-    tau = drive(q, u)                        # once per dt: q read now, u commanded now
-
-q    [{nq}]  {pairs(contract.joints, contract.joint_units)}
-u    [{nu}]  {pairs(contract.controls, contract.control_units)}
-tau  [{nq}]  N m (N for joints in m), in the order of q
-dt   {dt!r} s: one call per dt, neither more often nor less
-
-drive remembers the past for you; actuators.torque(q_history, u_history) does not: its histories
-[..., {history.rows}, {nq}] and [..., {history.rows}, {nu}] hold samples {history.stride} dt apart,
-oldest first, and their last row is now{late if history.delay else ""}. torques(...) gives each of
-the {contract.members} networks, disagreement(...) their standard deviation, summed over the joints.
-
-{WEIGHTS} and {CONTRACT} belong together and are sealed: a changed file is refused.
-"""
+    return render(Path(__file__).with_name("numpy_readme.txt"), contract=contract)

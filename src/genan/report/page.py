@@ -15,7 +15,7 @@ from genan import words
 from genan.data import Inspection, Summary
 from genan.errors import refuse
 from genan.evaluation.study_result import Figure, Value
-from genan.files import place_folder, write_atomically
+from genan.files import place_folder, render, write_atomically
 from genan.report import charts
 from genan.report.gather import Found, Material, Runs, gather
 from genan.report.inspection import lag_words
@@ -27,6 +27,7 @@ TITLE = "What a robot's actuators do, learnt from motion alone"
 CONTENTS = "contents.csv"  # In the folder next to the page: every file there, and what it shows.
 FILM_ROOM, PICTURE_ROOM = 9_000_000, 1_500_000  # In the page [bytes]; as text a third more.
 NAMED = 4  # Runs that a row names, at most.
+TEMPLATES = Path(__file__).with_name("templates")
 _TYPES = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
 
 
@@ -110,18 +111,12 @@ def check_out(out: Path, *, overwrite: bool) -> Path:
 
 
 def _render(template: str, **context: Any) -> bytes:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("genan.report"), autoescape=True, trim_blocks=True,
-        lstrip_blocks=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"],
-    )  # fmt: skip
-    filters = "number percent duration plural slug interval reading_unit with_unit time_ahead"
-    environment.filters |= {name: getattr(words, name) for name in filters.split()}
-    environment.filters |= {"task_words": charts.task_words, "measured": _measured}
-    environment.filters["listed"] = _listed
-    environment.globals |= {"plots": charts, "version": __version__, **context}
-    return environment.get_template(template).render().encode("utf-8", errors="replace")
+    names = "number percent duration plural slug interval reading_unit with_unit time_ahead"
+    filters: Any = {name: getattr(words, name) for name in names.split()}
+    filters |= {"task_words": charts.task_words, "measured": _measured, "listed": _listed}
+    path, known = TEMPLATES / template, {"plots": charts, "version": __version__}
+    text = render(path, html=True, filters=filters, **known, **context)
+    return text.encode("utf-8", errors="replace")
 
 
 def _embedded(found: Sequence[Found[Any]], room: int, folder: Path) -> list[dict[str, Any]]:

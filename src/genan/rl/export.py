@@ -14,7 +14,7 @@ from jaxtyping import Float
 from safetensors.numpy import save as tensor_bytes
 
 from genan.errors import refuse
-from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
+from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, render, run_module
 from genan.rl import numpy_policy
 from genan.rl.contract import CONTRACT, KIND, WEIGHTS, PolicyContract, PolicyError
 from genan.rl.policy import Policy
@@ -133,28 +133,4 @@ def _model(policy: Policy, opset: int) -> bytes:
 
 
 def _readme(contract: PolicyContract) -> str:
-    names = [part.name for part in contract.layout]
-    width = max(map(len, names))
-    parts = "\n".join(f"{p.name:<{width}}  [{p.size}]  {p.words}" for p in contract.layout)
-    task = "".join(f", {name}={name}" for name in names if name not in ("q", "qd", "u"))
-    both = zip(contract.controls, contract.control_units, strict=True)
-    pairs, repeat = ", ".join(f"{n} [{u}]" for n, u in both), contract.action_repeat
-    return f"""A policy for the task {contract.task} on the robot {contract.robot}, by genan.
-It needs Python and NumPy, nothing else.
-
-    import numpy_policy
-    policy = numpy_policy.load("this folder")
-    policy.check_rate({contract.dt!r})                # period of your loop [s]
-    action = policy.act(q, qd, u{task})   # every {repeat} periods: {contract.rate:.6g} Hz
-    u = policy.following(u, action)          # at each period: the control to command now
-
-{parts}
-joints    {", ".join(contract.joints)}
-controls  {pairs}
-
-An action is at most {contract.action_scale:g}; it is added to the controls at each of the
-{repeat} periods, within their range. policy(observation) takes the parts above in one row, or many
-rows.
-
-{WEIGHTS} and {CONTRACT} belong together and are sealed: a changed file is refused.
-"""
+    return render(Path(__file__).with_name("numpy_readme.txt"), contract=contract)

@@ -3,12 +3,13 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genan.errors import RobotError, listing
+from genan.files import render
 from genan.robot.robot import compile_model, joint_kind, joint_names
 from genan.words import DEGREES
 
@@ -56,24 +57,10 @@ class ChannelDraft:
     log_unit: str | None = None  # Unit of that column, where it is not that of the robot.
     joint: str | None = None  # Joint that a control drives, where the model says so.
 
-    def toml(self, table: str) -> Iterator[str]:
-        """The lines of its table; what is not known, but has a note, as a comment."""
-        limited = math.isfinite(self.lower) and math.isfinite(self.upper)
-        short = lambda value: f"{value + 0.0:.6g}"  # what a person would write
-        values = {
-            "name": _quoted(self.name),
-            "unit": _quoted(self.unit),
-            "range": f"[{short(self.lower)}, {short(self.upper)}]" if limited else None,
-            "rest": short(self.rest),
-            "log": self.log and _quoted(self.log),
-            "log_unit": self.log_unit and _quoted(self.log_unit),
-        }
-        yield from ("", f"[[{table}]]")
-        for key, value in values.items():
-            note = str(self.notes.get(key, ""))
-            if value or note:
-                line = f"{key} = {value}" if value else f"# {key} = ..."
-                yield f"{line}  # {note}" if note else line
+    @property
+    def limited(self) -> bool:
+        """Whether it has a range."""
+        return math.isfinite(self.lower) and math.isfinite(self.upper)
 
 
 @dataclass(frozen=True)
@@ -106,28 +93,8 @@ class RobotDraft:
 
 def robot_toml(new: RobotDraft) -> str:
     """The text of ``robot.toml``, with a comment on everything, ``GUESS`` where it was guessed."""
-    others = ", ".join(site for site in new.sites if site != new.end_effector)
-    site = _quoted(new.end_effector or (new.sites or ("...",))[0])
-    end_effector = f"# end_effector = {site}  # a site for tasks; the model's: {others or 'none'}"
-    if new.end_effector is not None:
-        notes = str(new.notes.get("end_effector", "")), others and f"others: {others}"
-        about = "; ".join(filter(None, ("a site of the model", *notes)))
-        end_effector = f"end_effector = {site}  # {about}"
-    lines = [
-        "# A robot for genan. Check lines marked GUESS, then run 'genan robots FILE'.",
-        "",
-        f"name = {_quoted(new.name)}",
-        f"model = {_quoted(new.model)}  # MJCF or URDF, relative to this file",
-        f"dt = {new.dt + 0.0:.9g}  # period of recording and simulation [s]; {new.notes['dt']}",
-        end_effector,
-        "",
-        "# Joints, in the order of q. Range and rest are in `unit`; no range means no limit.",
-        *(line for joint in new.joints for line in joint.toml("joints")),
-        "",
-        f"# Controls, in the order of u. {new.notes['controls']}",
-        *(line for control in new.controls for line in control.toml("controls")),
-    ]
-    return "\n".join(lines) + "\n"
+    template = Path(__file__).with_name("robot.toml.j2")
+    return render(template, filters={"quoted": _quoted}, new=new)
 
 
 def draft(path: Path, *, model: str) -> RobotDraft:
