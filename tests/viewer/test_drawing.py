@@ -10,7 +10,7 @@ pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[v
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
 from genan.viewer.page import LOOKS, ArmNodes, MarkerNodes, shapes
-from genan.viewer.rendering import ArmKinematics, Mesh, Stage
+from genan.viewer.rendering import ArmKinematics, Stage
 
 LIMITS = np.deg2rad([-50.0, 20.0, -50.0, -50.0]), np.deg2rad([50.0, 60.0, 50.0, 50.0])
 MIDDLE = 0.5 * (LIMITS[0] + LIMITS[1])
@@ -70,7 +70,7 @@ PRIMITIVES = """<mujoco><worldbody><geom type="plane" size="1 1 1"/>
 <geom type="ellipsoid" size="1 2 0.5"/><geom type="sphere" size="1"/></worldbody></mujoco>"""
 
 
-def volume_of(mesh: Mesh) -> float:
+def volume_of(mesh: Any) -> float:
     """Positive where the triangles look outwards."""
     first, second, third = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     return float(np.sum(first * np.cross(second, third))) / 6.0

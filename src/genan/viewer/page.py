@@ -27,10 +27,11 @@ from genan.jax_setup import use_cache
 from genan.plotting import COLOURS, GREY
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
-from genan.viewer.rendering import ArmKinematics, Joints, Mesh, Snapshot, Stage, Trails, geom_mesh
+from genan.viewer.rendering import ArmKinematics, Joints, Snapshot, Stage, Trails, geom_mesh
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
+    import trimesh
     import viser
 
     from genan.viewer.ghosts import GhostSimulation
@@ -61,11 +62,14 @@ MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
 MEASURED, SIMULATED, AIM, FAINT = "#222222", COLOURS[0], COLOURS[2], "rgba(86,180,233,0.45)"
 
 
-def shapes(model: mujoco.MjModel, body: int, look: str | None = None) -> list[tuple[Mesh, RGBA]]:
+def shapes(
+    model: mujoco.MjModel, body: int, look: str | None = None
+) -> "list[tuple[trimesh.Trimesh, RGBA]]":
     """What is drawn of a body, in its own frame, with colours; no planes: the page has a floor.
     With a ``look`` of ``LOOKS`` all in one, and thicker: two arms in one place would flicker."""
-    found: list[tuple[Mesh, RGBA]] = []
-    turn = np.zeros(9)
+    from trimesh import util
+
+    found, turn = [], np.zeros(9)
     for geom in np.flatnonzero(model.geom_bodyid == body).tolist():
         mesh = geom_mesh(model, geom, facets=COARSE if look == "member" else FACETS)
         material = model.geom_matid[geom]
@@ -73,13 +77,15 @@ def shapes(model: mujoco.MjModel, body: int, look: str | None = None) -> list[tu
         if mesh is None or rgba[3] == 0.0:
             continue
         mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
-        placed = mesh.vertices @ turn.reshape(3, 3).T + model.geom_pos[geom]
+        mesh.vertices = mesh.vertices @ turn.reshape(3, 3).T + model.geom_pos[geom]
         red, green, blue, alpha = map(float, rgba)
-        found.append((Mesh(placed, mesh.faces), (red, green, blue, alpha)))
+        found.append((mesh, (red, green, blue, alpha)))
     if look is None or not found:
         return found
     colour, thicker = LOOKS[look]
-    return [(Mesh.merged([mesh for mesh, _ in found]).grown(thicker), colour)]
+    whole: Any = util.concatenate([mesh for mesh, _ in found])
+    whole.vertices = whole.vertices + thicker * whole.vertex_normals
+    return [(whole, colour)]
 
 
 def add_body(

@@ -29,16 +29,18 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, UInt8
 
 from genan.errors import DataError, GenanError, listing, refuse
 from genan.robot import Robot
 
 if TYPE_CHECKING:
+    from trimesh import Trimesh
+
     from genan.evaluation.transfer import TransferTrial
     from genan.tasks.registry import TaskEntry
     from genan.tasks.task import Episodes, Task, TaskEnvironment
@@ -371,78 +373,27 @@ class FlatRenderer(Renderer):
         return seen[:, :2] * self._focal / np.maximum(seen[:, 2:], 1e-3) + np.divide(self._size, 2)
 
 
-class Mesh(NamedTuple):
-    """Triangles that look outwards. Edges are sharp: sides that meet there share no corners."""
-
-    vertices: Float[np.ndarray, "vertices 3"]  # [m]
-    faces: Int[np.ndarray, "faces 3"]  # Rows of ``vertices``.
-
-    @classmethod
-    def merged(cls, meshes: "Sequence[Mesh]") -> "Mesh":
-        """All of them as one."""
-        starts = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes[:-1])])
-        faces = [mesh.faces + start for mesh, start in zip(meshes, starts, strict=True)]
-        return cls(np.concatenate([mesh.vertices for mesh in meshes]), np.concatenate(faces))
-
-    @classmethod
-    def box(cls, half: Point) -> "Mesh":
-        """Of these half sizes [m], about the origin."""
-        sides = []
-        for axis, side in itertools.product(range(3), (-1.0, 1.0)):
-            out, across, along = np.roll(np.eye(3), -axis, axis=0)
-            square = [(-1, -1), (1, -1), (1, 1), (-1, 1)]
-            corners = [side * (out + a * across) + b * along for a, b in square]
-            sides.append(cls(half * np.array(corners), np.array([[0, 1, 2], [0, 2, 3]])))
-        return cls.merged(sides)
-
-    @classmethod
-    def turned(cls, outlines: Sequence[Any], facets: int) -> "Mesh":
-        """What lines of (radius, z) [m], from below upwards, make when they are turned about z."""
-        angle, ring = 2.0 * math.pi * np.arange(facets) / facets, np.arange(facets)
-        circle = np.stack([np.cos(angle), np.sin(angle), 0.0 * angle], axis=1)
-        after, parts = np.roll(ring, -1), []
-        for outline in outlines:
-            corners = [radius * circle + [0.0, 0.0, z] for radius, z in outline]
-            pair = np.array([[ring, after, after + facets], [ring, after + facets, ring + facets]])
-            rows = np.concatenate([pair + k * facets for k in range(len(outline) - 1)])
-            parts.append(cls(np.concatenate(corners), np.concatenate(rows.transpose(0, 2, 1))))
-        return cls.merged(parts)
-
-    @classmethod
-    def capsule(cls, radius: float, half: float, facets: int) -> "Mesh":
-        """A cylinder about z of half length ``half`` [m] with a half ball on each end."""
-        angle = np.linspace(-0.5 * math.pi, 0.5 * math.pi, 2 * (facets // 4))
-        z = radius * np.sin(angle) + half * np.sign(angle)
-        return cls.turned([np.stack([radius * np.cos(angle), z], axis=1)], facets)
-
-    def grown(self, by: float) -> "Mesh":
-        """The same, with its surface moved outwards ``by`` [m]."""
-        first, second, third = (self.vertices[self.faces[:, k]] for k in range(3))
-        normals, across = np.zeros_like(self.vertices), np.cross(second - first, third - first)
-        np.add.at(normals, self.faces, across[:, None])
-        lengths = np.linalg.norm(normals, axis=1, keepdims=True)
-        return Mesh(self.vertices + by * normals / np.maximum(lengths, 1e-30), self.faces)
-
-
-def geom_mesh(model: mujoco.MjModel, geom: int, *, facets: int = 24) -> Mesh | None:
+def geom_mesh(model: mujoco.MjModel, geom: int, *, facets: int = 24) -> "Trimesh | None":
     """A geom in its own frame [m]; None for planes. A circle has ``facets`` corners."""
+    from trimesh import Trimesh, creation
+
     kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
-    radius, half = float(size[0]), float(size[1])
+    radius, half, round_about = float(size[0]), float(size[1]), [facets, 2 * (facets // 3)]
     if kind == kind.mjGEOM_PLANE:
         return None
     if kind == kind.mjGEOM_MESH:
         mesh = model.mesh(int(model.geom_dataid[geom]))
         points = model.mesh_vert[mesh.vertadr[0] :][: mesh.vertnum[0]]
-        return Mesh(points, model.mesh_face[mesh.faceadr[0] :][: mesh.facenum[0]])
-    if kind == kind.mjGEOM_BOX:
-        return Mesh.box(size)
-    if kind == kind.mjGEOM_CAPSULE:
-        return Mesh.capsule(radius, half, facets)
+        faces = model.mesh_face[mesh.faceadr[0] :][: mesh.facenum[0]]
+        return Trimesh(points, faces, process=False)
+    if kind == kind.mjGEOM_BOX:  # its edges are sharp, and so are those of a cylinder
+        return creation.box(2.0 * size).smooth_shaded
     if kind == kind.mjGEOM_CYLINDER:
-        low, high = (radius, -half), (radius, half)
-        return Mesh.turned([[(0.0, -half), low], [low, high], [high, (0.0, half)]], facets)
-    ball = Mesh.capsule(1.0, 0.0, facets)
-    return Mesh(ball.vertices * (radius if kind == kind.mjGEOM_SPHERE else size), ball.faces)
+        return creation.cylinder(radius, 2.0 * half, facets).smooth_shaded
+    if kind == kind.mjGEOM_CAPSULE:
+        return creation.capsule(2.0 * half, radius, round_about)
+    ball = creation.uv_sphere(1.0, round_about)
+    return ball.apply_scale(radius if kind == kind.mjGEOM_SPHERE else size)
 
 
 @dataclass(frozen=True)
