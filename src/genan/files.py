@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as tensor_bytes
 
+from genan import words
 from genan.errors import GenanError, SettingError, listing
 
 Tree = TypeVar("Tree")
@@ -193,8 +194,19 @@ def place_file(path: Path, content: bytes, check: Check) -> Path:
 
 
 def render(template: Path, *, html: bool = False, filters: Any = (), **context: Any) -> str:
-    """The text of a Jinja ``template``, escaped if it is HTML, with ``context`` and ``filters``;
-    ``pairs(names, units)`` lists names with their units."""
+    """The text of a Jinja ``template``, escaped if it is HTML, with ``context`` and ``filters``."""
+    return _template(template, html, filters, context).render()
+
+
+def sentences(template: Path, macro: str, *facts: Any, **context: Any) -> tuple[str, ...]:
+    """The sentences, a line each, that a macro of a Jinja ``template`` says about ``facts``."""
+    text = getattr(_template(template, False, (), context).module, macro)(*facts)
+    return tuple(filter(None, map(str.strip, text.splitlines())))
+
+
+def _template(template: Path, html: bool, filters: Any, context: Json) -> Any:
+    """With the filters of ``genan.words``, ``listing``, ``repr`` and ``share`` (a percentage), and
+    ``pairs(names, units)``, which lists names with their units."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -202,10 +214,12 @@ def render(template: Path, *, html: bool = False, filters: Any = (), **context: 
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=not html,
         extensions=["jinja2.ext.do"],
     )  # fmt: skip
-    environment.filters.update(filters)
+    share = lambda part: f"{100.0 * part:.3g} %"
+    known = {"listing": listing, "repr": repr, "share": share, **words.FILTERS}
+    environment.filters.update(known, **dict(filters))
     pairs = lambda names, units: ", ".join(map("{} [{}]".format, names, units))
-    environment.globals |= {"pairs": pairs, **context}
-    return environment.get_template(template.name).render()
+    environment.globals.update(context, pairs=pairs)
+    return environment.get_template(template.name)
 
 
 def run_module(path: Path) -> types.ModuleType:

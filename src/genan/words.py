@@ -78,3 +78,11 @@ def ordinal(count: int) -> str:
 def with_unit(name: str, unit: str) -> str:
     """A label: the name, and the unit where there is one."""
     return name if unit in ("1", "") else f"{name} [{unit}]"
+
+
+FILTERS = {
+    function.__name__: function
+    for function in (number, percent, interval, duration, time_ahead, plural, shortened, slug,
+                     reading_unit, quantity, ordinal, with_unit)
+}  # fmt: skip
+"""What templates may use."""

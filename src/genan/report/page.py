@@ -111,9 +111,7 @@ def check_out(out: Path, *, overwrite: bool) -> Path:
 
 
 def _render(template: str, **context: Any) -> bytes:
-    names = "number percent duration plural slug interval reading_unit with_unit time_ahead"
-    filters: Any = {name: getattr(words, name) for name in names.split()}
-    filters |= {"task_words": charts.task_words, "measured": _measured, "listed": _listed}
+    filters: Any = {"task_words": charts.task_words, "measured": _measured, "listed": _listed}
     path, known = TEMPLATES / template, {"plots": charts, "version": __version__}
     text = render(path, html=True, filters=filters, **known, **context)
     return text.encode("utf-8", errors="replace")
