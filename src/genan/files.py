@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -195,31 +196,38 @@ def place_file(path: Path, content: bytes, check: Check) -> Path:
 
 def render(template: Path, *, html: bool = False, filters: Any = (), **context: Any) -> str:
     """The text of a Jinja ``template``, escaped if it is HTML, with ``context`` and ``filters``."""
-    return _template(template, html, filters, context).render()
+    environment = _environment(template.parent, html=html)
+    environment.filters.update(filters)
+    environment.globals.update(context)
+    return environment.get_template(template.name).render()
 
 
 def sentences(template: Path, macro: str, *facts: Any, **context: Any) -> tuple[str, ...]:
     """The sentences, a line each, that a macro of a Jinja ``template`` says about ``facts``."""
-    text = getattr(_template(template, False, (), context).module, macro)(*facts)
+    text = getattr(_compiled(template).make_module(context), macro)(*facts)
     return tuple(filter(None, map(str.strip, text.splitlines())))
 
 
-def _template(template: Path, html: bool, filters: Any, context: Json) -> Any:
+@cache
+def _compiled(template: Path) -> Any:
+    return _environment(template.parent, html=False).get_template(template.name)
+
+
+def _environment(folder: Path, *, html: bool) -> Any:
     """With the filters of ``genan.words``, ``listing``, ``repr`` and ``share`` (a percentage), and
     ``pairs(names, units)``, which lists names with their units."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(template.parent), autoescape=html, undefined=StrictUndefined,
+        loader=FileSystemLoader(folder), autoescape=html, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=not html,
         extensions=["jinja2.ext.do"],
     )  # fmt: skip
     share = lambda part: f"{100.0 * part:.3g} %"
-    known = {"listing": listing, "repr": repr, "share": share, **words.FILTERS}
-    environment.filters.update(known, **dict(filters))
+    environment.filters.update(words.FILTERS, listing=listing, repr=repr, share=share)
     pairs = lambda names, units: ", ".join(map("{} [{}]".format, names, units))
-    environment.globals.update(context, pairs=pairs)
-    return environment.get_template(template.name)
+    environment.globals["pairs"] = pairs
+    return environment
 
 
 def run_module(path: Path) -> types.ModuleType:
