@@ -30,6 +30,7 @@ from genan.actuator.training import KINDS
 from genan.data import Trajectories, inspect, load, read_truth_for_evaluation_only, summary
 from genan.data.inspection import obstacles
 from genan.errors import ActuatorError, DataError, SettingError
+from genan.files import sentences
 from genan.robot import Robot
 
 AnyRobot = Robot | Path | str
@@ -38,6 +39,7 @@ Baselines = Mapping[str, HeldOutErrors]
 MOST_TO_CHOOSE = 150_000
 """Samples up to which a model is chosen unasked and a ``Reference`` to them is kept."""
 MOST_TO_INSPECT = 10_000  # Samples of a larger recording that are looked at before a fit.
+SENTENCES = Path(__file__).with_name("choice.txt")
 CANDIDATES = "candidates"  # Folder of the unfinished choice within the folder of a fit.
 FOLDS = 5  # Folds that the recordings are cut into; each network leaves out another.
 LENGTHS = (1, 3, 5, 10)  # Past samples that a linear model is tried with.
@@ -271,50 +273,21 @@ def networks(
 
 def named(settings: FitSettings) -> tuple[str, str]:
     """What to call the model of these settings, short and in words."""
-    kind, length, delay = settings.base, settings.history_length, settings.delay
-    size, past = "x".join(map(str, settings.hidden)), f"a history of {length}"
-    base = {
-        "none": "",
-        "linear": f"a model that is linear in {past}",
-        "parametric": "a parametric model (gain, spring, viscous and Coulomb friction, gravity, "
-        "offset)",
-        "both": f"a parametric model that is also linear in {past}",
-    }[kind]
-    base += f", commands {delay} samples late" if delay and base else ""
-    if not size:
-        late = f", delay {delay}" if delay else ""
-        return f"{kind}, H {length}{late}", base
-    name = f"{kind} + network {size}" if base else f"network {size} alone"
-    words = f"networks of {size} with {past} {f'on {base}' if base else 'alone'}"
-    return f"{name}, H {length}", words
+    said = (sentences(SENTENCES, macro, settings) for macro in ("name", "words"))
+    name, words = map(" ".join, said)
+    return name, words
 
 
 def explain(judged: Judged, baselines: Baselines, seconds: float, *, cut: bool) -> list[str]:
     """The choice in words, by rollouts of ``seconds`` over recordings or stretches (``cut``)."""
     best, chosen = decide(judged, baselines)
-    parts = "stretches of the recordings" if cut else "whole recordings"
-    found = [f"Chosen by cross-validation over {parts}: {chosen.words}."]
-    if cut:
-        found.append("There are too few recordings to leave whole ones out; more would say more.")
     free = [one for one in judged if one.settings.hidden]
     rival = min(free, key=lambda one: one.score) if chosen is best else chosen
-    ahead, end = rival.relative / best.relative
-    found.append(
-        f"No network was better than it on what was left out; the best of them, {rival.name}, had "
-        f"{ahead:.3g} times its error one step ahead and {end:.3g} times after {seconds:.3g} s."
-        if chosen is best
-        else f"On what was left out its error is {ahead:.3g} times that of the best linear model "
-        f"one step ahead, and {end:.3g} times after {seconds:.3g} s."
-    )
-    for name, errors in baselines.items():
-        ahead, end = (chosen.errors / errors).mean(axis=1)
-        where = "one step ahead" if ahead > 1.0 else "open loop"
-        if max(ahead, end) > 1.0:
-            found.append(
-                f"Beware: {name} is better there {where} ({max(ahead, end):.3g} times as "
-                "accurate): the recordings say too little, or the robot's model is wrong."
-            )
-    return found
+    means = ((name, *(chosen.errors / other).mean(axis=1)) for name, other in baselines.items())
+    behind = [row for row in means if max(row[1:]) > 1.0]
+    ratios = rival.relative / best.relative
+    facts = chosen, chosen is best, rival, ratios, behind, seconds, cut
+    return [*sentences(SENTENCES, "explain", *facts)]
 
 
 def choose_model(

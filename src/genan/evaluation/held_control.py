@@ -18,6 +18,8 @@ from genan.data import Channels, Trajectories, load, write
 from genan.dynamics import Dynamics
 from genan.errors import GenanError
 from genan.evaluation.accuracy import divergence_bound, quiet
+from genan.evaluation.statistics import SENTENCES
+from genan.files import sentences
 from genan.jax_setup import cache_folder
 from genan.robot.package import VIRTUAL, open_virtual, robot_folder, virtual_names
 from genan.signals import Bounds, Controls, Rng, Spline
@@ -171,20 +173,7 @@ class HeldControl:
     @property
     def verdict(self) -> str:
         """In words."""
-        ran = f"ran away from {self.diverged} of {self.starts}"
-        part = f"{self.still_moving} of {self.starts}"
-        moving = f"after {WHOLE:g} s of held control it still moves in {part} starts"
-        if self.fit_for_training:
-            return f"it settles; {moving}."
-        if self.compared:
-            what = f"it {ran} held controls" if self.diverged else f"it limit-cycles; {moving}"
-            return f"unfit for training policies: {what}."
-        what = ran if self.diverged else f"still moves after {part}"
-        return (
-            f"not known to be fit for training policies: it {what} controls that the robot never "
-            "held. A robot driven by torque may do that, one with springs or position control may "
-            "not: record some seconds of held controls to tell."
-        )
+        return " ".join(sentences(SENTENCES, "held", self, WHOLE))
 
 
 def judge_held_control(

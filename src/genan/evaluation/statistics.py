@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from genan.data import Trajectories
 from genan.errors import SettingError
-from genan.words import time_ahead
+from genan.files import sentences
 
 Sums = Float[np.ndarray, "N *shape"]
 Counts = Shaped[np.ndarray, " N"]
@@ -32,6 +33,7 @@ MARKS = 40  # Steps of the rollouts that models are compared at, at most.
 WORDS = ((0.005, "certain"), (0.05, "likely"))
 """What a difference is called whose doubt is at most this; beyond the last nothing can be said."""
 FEW = 6  # With fewer recordings than this an interval over recordings is too narrow to be believed.
+SENTENCES = Path(__file__).with_name("sentences.txt")
 
 _EXACT = 12  # Up to this many recordings all signs are tried; beyond, ``_DRAWS`` of them.
 _DRAWS = 4000
@@ -258,40 +260,9 @@ class Comparison:
         return "level" if self.certainty == "open" else "better" if self.ratio >= 1.0 else "worse"
 
     @property
-    def when(self) -> str:
-        """How far ahead."""
-        time = time_ahead(self.seconds)
-        return f"One step ({time}) ahead" if self.steps == 1 else f"After {time}"
-
-    @property
     def sentence(self) -> str:
         """In words."""
-        when, other = self.when, self.baseline
-        if not np.isfinite(self.ratio):
-            return f"{when} the model and {other} cannot be compared: one of them has no error."
-        form = lambda x: f"{x:.2f}" if x < 10.0 else f"{x:.0f}" if x < 1e4 else "over 10000"
-        times, ends = f"{form(self.ratio)} times", f"{form(self.low)} to {form(self.high)}"
-        if self.recordings == 1:
-            only = "in the one recording there is, which says nothing of another"
-            return f"{when} {times} as accurate as {other} {only}."
-        count = f"better in {self.wins} of {self.recordings} recordings"
-        if self.verdict == "better":
-            found = f"{times} ({ends}) as accurate as {other}, {count}; {self.certainty}"
-        elif self.verdict == "worse":
-            found = f"worse than {other}: {times} ({ends}) as accurate, {count}; {self.certainty}"
-        elif self.recordings < FEW and self.wins in (0, self.recordings):
-            few = f"too few to be sure: chance alone does that 1 time in {round(1.0 / self.chance)}"
-            found = f"{times} ({ends}) as accurate as {other}, {count}; {few}"
-        else:
-            unknown = f"no difference can be told from {self.recordings} recordings"
-            found = f"level with {other}: {unknown} ({times} as accurate, {ends}; {count})"
-        return f"{when} {found}."
-
-    @property
-    def relation(self) -> str:
-        """How far ahead and how it compares, to go on within a sentence."""
-        word = {"better": "better than", "worse": "worse than", "level": "level with"}[self.verdict]
-        return f"{self.when[0].lower()}{self.when[1:]} {word} {self.baseline}"
+        return " ".join(sentences(SENTENCES, "comparison", self, few=FEW, math=math))
 
 
 @dataclass(frozen=True)
@@ -312,29 +283,7 @@ class BaselineComparison:
     @property
     def overall(self) -> tuple[str, ...]:
         """A sentence for each unit, and a warning where there are few recordings."""
-        found = list(map(self._sentence, self.units, self.spans))
-        if 1 < self.recordings < FEW:
-            found.append(
-                f"There are only {self.recordings} recordings: the intervals are too narrow, and "
-                f"at most 1 in {2**self.recordings} can be said against chance."
-            )
-        return tuple(found)
-
-    def _sentence(self, unit: str, span: Span) -> str:
-        of = f" for joints in {unit}" if len(self.units) > 1 else ""
-        steps, end = sorted({one.steps for one in self.comparisons}), time_ahead(self.horizon)
-        ends = [self.best(step, unit) for step in (steps[0], steps[-1])]
-        weak = ", ".join(one.relation for one in ends if one.verdict != "better")
-        if not weak:
-            sure = "certain" if all(one.certainty == "certain" for one in ends) else "likely"
-            return f"Better than every baseline{of}, one step ahead and after {end}; {sure}."
-        if span is None:
-            return f"Not better than every baseline{of}: {', '.join(o.relation for o in ends)}."
-        first, last = map(time_ahead, span)
-        one_step = self.comparisons[0].seconds / self.comparisons[0].steps
-        where = f"up to {last} ahead" if span[0] <= one_step else f"from {first} to {last} ahead"
-        where = f"from {first} on" if span[1] >= self.horizon else where
-        return f"Better than every baseline{of} {where}; {weak}."
+        return sentences(SENTENCES, "overall", self, few=FEW)
 
 
 def compare(model: ModelErrors, baselines: Sequence[ModelErrors]) -> BaselineComparison | None:

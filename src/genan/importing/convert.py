@@ -13,14 +13,14 @@ import numpy as np
 
 from genan.data import hdf5
 from genan.data.inspection.measures import GAP_PERIODS, find_quantum, measure_timing
-from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels, counted
+from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels
 from genan.errors import DataError, listing, refuse
+from genan.files import sentences
 from genan.importing.mapping import ImportSettings, choose_files, map_columns
 from genan.importing.resample import ResampledPiece, ResampledRecording, Resampler
 from genan.importing.source import Facts, open_source
 from genan.provenance import versions
 from genan.robot import Robot
-from genan.words import ordinal, plural
 
 #: A hinge that goes further from zero [rad] was hardly logged in radians, a slide [m] hardly in
 #: metres; and what it was logged in then.
@@ -29,20 +29,7 @@ FARTHEST = {"rad": (4.0 * pi, "degrees", "deg"), "m": (100.0, "millimetres", "mm
 ROUNDING = 1e-6
 _RAW = 200_000  # Raw samples from which a quantum is measured.
 
-_POSITION_WORDS = {
-    "interpolate": "positions are interpolated linearly between the neighbouring samples",
-    "nearest": "each position is the nearest sample's",
-}
-_CUTS = {
-    "gap": ("gap", "in the time stamps: the trajectory is cut there."),
-    "restart": ("jump", "back in time: a new trajectory begins there."),
-}
-_LEFT_OUT = {
-    "duplicated": ("sample", "stamped like the one before it: the later was dropped."),
-    "out of order": ("sample", "stamped earlier than the one before it: dropped."),
-    "not finite": ("sample", "with a value that is not finite: the trajectory is cut there."),
-    "short": ("piece", f"of fewer than {SHORTEST} samples: left out."),
-}
+SENTENCES = Path(__file__).with_name("sentences.txt")
 
 
 class Imported(NamedTuple):
@@ -224,48 +211,19 @@ class ImportedFile:
     @property
     def words(self) -> str:
         """``12 recordings of 3.2 min in all, as 24 trajectories at 100 Hz``."""
-        seconds, rate = self.duration, f"{1.0 / self._robot.dt:.6g} Hz"
-        length = f"{seconds / 60.0:.1f} min" if seconds >= 60.0 else f"{seconds:.1f} s"
-        recordings = plural(self.recordings, "recording")
-        return f"{recordings} of {length} in all, as {counted(self.trajectories)} at {rate}"
+        facts = self.recordings, self.duration, self.trajectories, self._robot.dt
+        return " ".join(sentences(SENTENCES, "words", *facts))
 
     @property
     def resampling(self) -> tuple[str, ...]:
         """What was done with the time stamps, in sentences."""
-        sentences, settings = [], self._settings
-        rate = f"{1.0 / self._robot.dt:.6g} Hz"
-        for every, count in sorted(self._every.items()):
-            how = f"taken sample by sample: the log is at the robot's {rate} already."
-            if every > 1:
-                which = f"all {every} phases, each a trajectory of its own"
-                which = which if settings.phases == "all" else "the first phase"
-                taken = f"every {ordinal(every)} sample with its own command"
-                how = f"by taking {taken}, to {rate} ({which})."
-            elif not every:
-                held = "commands are held: each is the last one at or before the time"
-                how = f"resampled to {rate}: {_POSITION_WORDS[settings.positions]}; {held}."
-            sentences.append(f"{counted(count)} {how}")
-        if self._periods and max(self._periods) > 1.05 * min(self._periods):
-            rates = f"{1 / max(self._periods):.4g} to {1 / min(self._periods):.4g} Hz"
-            each = f"each was brought to {rate} by itself"
-            sentences.append(f"The recordings have several rates, {rates}; {each}.")
-        return (*sentences, *self._counted(_CUTS))
+        facts = self._every, self._periods, self._counts, self._settings, self._robot.dt
+        return sentences(SENTENCES, "resampling", *facts)
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """What is not in the file, a sentence for each reason."""
-        sentences = self._counted(_LEFT_OUT)
-        if self._empty:
-            names = ", ".join(map(repr, self._empty[:5]))
-            names += f" and {len(self._empty) - 5} more" if len(self._empty) > 5 else ""
-            count = plural(len(self._empty), "recording")
-            sentences += [f"{count} without a trajectory ({names}): left out."]
-        return tuple(sentences)
-
-    def _counted(self, words: Mapping[str, tuple[str, str]]) -> list[str]:
-        """A sentence for each count that is not 0."""
-        counts = self._counts
-        return [f"{plural(counts[k], one)} {then}" for k, (one, then) in words.items() if counts[k]]
+        return sentences(SENTENCES, "left_out", self._counts, self._empty, SHORTEST)
 
     def _checked(self, piece: "ResampledPiece", recording: str) -> np.ndarray:
         """The controls, within their ranges; numbers that look like another unit are refused."""
