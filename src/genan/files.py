@@ -64,7 +64,7 @@ class ArtifactFormat:
     """One kind of artifact: its files, its version, and how to speak of it."""
 
     format: str  # Name of the format, as in the contract file.
-    version: int  # The newest version that is read and, unless an older one is asked for, written.
+    versions: tuple[int, ...]  # Those that are read; the last is written, unless another is asked.
     weights: str  # Name of the file with the arrays.
     contract: str
     """Name of the file with the contract; it is written last, so it says that all is there."""
@@ -73,7 +73,6 @@ class ArtifactFormat:
     origin: str  # Where one comes from: "the --out of 'genan fit'".
     again: str  # How to make another one: "fit again".
     unfinished: str  # What to say where there is a checkpoint in its place.
-    oldest: int | None = None  # The oldest version that is read; left out: the newest alone.
     others: tuple[tuple[str, str], ...] = ()
     """Contract files of other formats that may be given by mistake, and what they belong to."""
 
@@ -91,7 +90,7 @@ class ArtifactFormat:
         an older one than the newest, for content that old readers can read."""
         settings: Json = {
             "format": self.format,
-            "version": self.version if version is None else version,
+            "version": self.versions[-1] if version is None else version,
             "contract": contract,
             "record": record,
             "weights_sha256": hashlib.sha256(weights).hexdigest(),
@@ -132,12 +131,10 @@ class ArtifactFormat:
             sealed, kind, version = settings.pop("seal"), settings["format"], settings["version"]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._bad(path, "is not a contract of genan, or is damaged") from None
-        readable = range(self.version if self.oldest is None else self.oldest, self.version + 1)
-        if kind != self.format or version not in readable:
-            raise self.error(
-                f"{path} is of format {kind!r}, version {version}; this genan reads "
-                f"{self.format!r}, version {' and '.join(map(str, readable))}."
-            )
+        if kind != self.format or version not in self.versions:
+            reads = f"{self.format!r}, version {' and '.join(map(str, self.versions))}"
+            came = f"{path} is of format {kind!r}, version {version}"
+            raise self.error(f"{came}; this genan reads {reads}.")
         if sealed != seal(settings):
             changed = f"{path} was changed after genan wrote it (its seal does not fit)"
             raise self.error(f"{changed}; take the original, or {self.again} as you want it.")

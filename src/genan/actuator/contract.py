@@ -20,8 +20,7 @@ from genan.robot import Robot
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 KIND = ArtifactFormat(
     format=FORMAT,
-    version=VERSIONS[-1],
-    oldest=VERSIONS[0],
+    versions=VERSIONS,
     weights=WEIGHTS,
     contract=CONTRACT,
     error=ActuatorError,
@@ -127,16 +126,12 @@ class Contract:
         try:
             found = frozen(settings)
             past, network = found.pop("history"), found.pop("network")
-            terms, delay, skip = (
-                past.get("terms", {}),
-                past.get("delay", 0),
-                network.get("skip", False),
-            )
+            terms, delay = past.get("terms", {}), past.get("delay", 0)
             terms = Terms(**terms | {"servos": tuple(Servo(**x) for x in terms.get("servos", ()))})
             history = History(past["length"], past["stride"], past["delta"], delay, terms)
-            shape = Architecture(network["hidden"], network["activation"], skip)
-            own = {"history": history, "architecture": shape, "members": network["members"]}
-            return cls(**found, **own)
+            shape = network["hidden"], network["activation"], network.get("skip", False)
+            own = {"history": history, "architecture": Architecture(*shape)}
+            return cls(**found, **own, members=network["members"])
         except (KeyError, TypeError, ValueError) as error:
             missing = f"The actuators' contract is not complete ({type(error).__name__}: {error})"
             raise ActuatorError(f"{missing}; export or fit them again.") from None

@@ -4,11 +4,6 @@ whole recordings or cut into folds of equal activity that are left out in turn; 
 
 ``Samples`` are what training wants: on the device, in single precision, with torques and responses.
 Histories are gathered from the rows as they are needed, so that a long one costs no memory.
-
-Servos are found in the recording. Position servos of hobby and research robots are commanded with
-more than a goal: torque is switched on and off, and a gain is set from one recording to the next.
-The pull is the product of all three, which no sum of theirs can say. The values of a control show
-which of them it is.
 """
 
 import itertools
@@ -292,7 +287,8 @@ def assign_folds(activities: Sequence[float], count: int) -> list[list[int]]:
 
 
 def find_servos(data: Trajectories) -> tuple[Servo, ...]:
-    """The servos among the joints; none where nothing is switched.
+    """The servos among the joints; none where nothing is switched. Their pull is the product of a
+    goal, a switch and a gain, which no sum of theirs can say.
 
     A control of two values, one of them 0, is a switch. One that is positive and constant in each
     trajectory, and not the same in all, is a gain. Of the others, the one that a joint follows best

@@ -8,7 +8,6 @@ rollout cannot dominate. Models are chosen by it on the recordings that each net
 Baselines are models to beat: what costs nothing (stay where you are, keep your speed), and what a
 linear prediction gives, without torque or rigid body. Ridge ARX predicts q_{t+1} - (2 q_t -
 q_{t-1}), dt^2 times the acceleration, from now and the past as differences to now, standardised.
-Order (past samples) and ridge are chosen by the one-step error on trajectories not fitted.
 """
 
 import itertools

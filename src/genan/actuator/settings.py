@@ -7,13 +7,10 @@ nearly equal, and the differences keep what distinguishes them when everything i
 delay of d samples shifts the controls alone: x_t above is then u_{t-d}, because what is commanded
 now does nothing before that.
 
-With the terms among its inputs, a model that is linear in all of them can have Coulomb friction (a
-tanh of the velocity); can correct the gravity of a rigid-body model whose masses are a little wrong
-(sines and cosines of the angles, and their products for every pair of joints: all that the gravity
-of a planar pair of links is made of); can have a stiffness that is commanded (products of controls
-with positions and with each other: the pressure of a muscle); can be a servo, which pulls towards a
-commanded position with a gain and a switch that are commanded too; and can have stiction, which
-holds against weight and drive for as long as a joint does not move.
+With the terms among its inputs, a model that is linear in all of them can have Coulomb friction;
+can correct the gravity of a rigid-body model whose masses are a little wrong (all that the gravity
+of a planar pair of links is made of); can have a stiffness that is commanded (the pressure of a
+muscle); can be a servo; and can have stiction.
 """
 
 import math

@@ -192,12 +192,10 @@ class VirtualInterface(RobotInterface):
         self._connected = False
 
 
-class DryRun(RobotInterface):
-    """Everything but sending: ``command`` says what would be sent, and the robot stays as it is."""
+class WrappedRobot(RobotInterface):
+    """Another robot, ``_inner``, that is commanded in a way of its own."""
 
-    def __init__(self, inner: RobotInterface) -> None:
-        self._inner, self.robot, self.clock = inner, inner.robot, inner.clock
-        self._idle = getattr(inner, "idle", lambda: None)
+    _inner: RobotInterface
 
     def connect(self) -> None:
         self._inner.connect()
@@ -205,12 +203,20 @@ class DryRun(RobotInterface):
     def read(self) -> Reading:
         return self._inner.read()
 
+    def stop(self) -> None:
+        self._inner.stop()
+
+
+class DryRun(WrappedRobot):
+    """Everything but sending: ``command`` says what would be sent, and the robot stays as it is."""
+
+    def __init__(self, inner: RobotInterface) -> None:
+        self._inner, self.robot, self.clock = inner, inner.robot, inner.clock
+        self._idle = getattr(inner, "idle", lambda: None)
+
     def command(self, u: Controls) -> Controls:
         self._idle()
         return np.clip(u, *self.robot.u_range)
-
-    def stop(self) -> None:
-        self._inner.stop()
 
 
 def interface_names() -> tuple[str, ...]:

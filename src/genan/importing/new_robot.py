@@ -8,6 +8,7 @@ as joint, state, position, left, elbow.
 import math
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
@@ -27,30 +28,14 @@ MARGIN = 0.05  # Part of the span seen in the log that a control may go beyond i
 #: A hinge (in degrees in robot.toml) that goes further than this [rad] was logged in degrees, a
 #: slide [m] in millimetres.
 FAR = {"deg": ("deg", 4.0 * math.pi), "m": ("mm", 10.0)}
-#: Units that the words of a column speak for, and what they are for a slide.
-UNITS = {
-    "N m": {"torque", "effort", "tau"},
-    "A": {"current", "ampere"},
-    "V": {"voltage", "volt"},
-    "rad/s": {"velocity", "vel", "speed"},
-    "rad": {"position", "pos", "angle", "goal", "target"},
-}
-SLIDE_UNITS = {"N m": "N", "rad/s": "m/s", "rad": "m"}
 MOST_BYTES, MOST_SAMPLES = 500_000_000, 100_000  # Of a log, and of each joint, that are looked at.
 NEAR = 1e-3  # How far a measured period may be from the one that was meant.
-#: Words of a joint position, of a command, of what is neither, and of what goes with a command.
+#: Words of columns, and the units that they speak for.
+_WORDS = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 POSITION, COMMAND, OTHER, BOOKKEEPING = (
-    frozenset(text.split())
-    for text in (
-        "position pos q angle state qpos joint measured meas actual present",
-        "cmd command commanded action u ctrl control target desired des goal setpoint ref "
-        "reference input pwm voltage act",
-        "velocity vel qd dq qdot qvel speed effort torque tau current temperature temp "
-        "acceleration acc qdd error err force stamp time t timestamp index image frame power "
-        "status header sec nanosec reward done",
-        "time stamp timestamp index image layout header covariance",
-    )
+    frozenset(_WORDS[kind].split()) for kind in ("position", "command", "other", "bookkeeping")
 )
+UNITS = {unit: frozenset(text.split()) for unit, text in _WORDS["units"].items()}
 
 
 class ColumnGuess(NamedTuple):
@@ -151,7 +136,7 @@ def _controls(
         (lower, upper), said, unit = rounded_range(low, high), words(column), "1"
         notes = {"range": margin, "unit": guessed("none is known")}
         if named := [unit for unit, parts in UNITS.items() if parts & set(said)]:
-            unit = SLIDE_UNITS.get(named[0], named[0]) if name in slides else named[0]
+            unit = _WORDS["slide_units"].get(named[0], named[0]) if name in slides else named[0]
             notes["unit"] = guessed(f"{unit}, by the column's name")
         for drive in new.controls:
             if drive.joint is not None and "".join(words(drive.name)) == "".join(said):

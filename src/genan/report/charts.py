@@ -41,11 +41,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # A cell that begins so is one to a
 _NEEDLESS = re.compile(
     r'<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>| id="[A-Za-z0-9.]+_\d+"', re.DOTALL
 )
-LINES, TOGETHER, POINTS = (
-    6,
-    8,
-    60,
-)  # In a chart, at most: lines, series of trials, points of a line.
+LINES, TOGETHER, POINTS = 6, 8, 60  # In a chart, at most: lines, series of trials, points of one.
 #: The paper's names of outcomes, where they differ from ours.
 _OTHER = {"too long": "return too long", "too short": "return too short", "missed": "missed ball"}
 

@@ -36,7 +36,7 @@ class PolicyError(GenanError):
 
 WEIGHTS, CONTRACT = numpy_policy.WEIGHTS, numpy_policy.CONTRACT
 KIND = ArtifactFormat(
-    format=FORMAT, version=VERSIONS[-1], oldest=VERSIONS[0], weights=WEIGHTS, contract=CONTRACT,
+    format=FORMAT, versions=VERSIONS, weights=WEIGHTS, contract=CONTRACT,
     error=PolicyError, none="There is no policy", origin="the --out of 'genan train'",
     again="train again", others=(("actuator.json", "actuators"),),
     unfinished="The training in it is unfinished: run it to its end first.",

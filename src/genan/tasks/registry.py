@@ -2,11 +2,9 @@
 
 A task is one file and one registration. The file defines a ``TaskSettings`` dataclass (its fields
 are the flags of ``genan train``), a ``genan.tasks.task.Task`` (what happens in simulation), a
-``genan.evaluation.transfer.TrialSetup`` (how a trial on a robot starts, what the policy sees there,
-how it is judged) and a ``TaskEntry`` that names them. The registration is a line in ``BUNDLED``
-here, an entry point of the group ``genan.tasks`` in another package (its value is the entry, as
-"module:attribute"), or a call of ``register``. ``train``, ``play``, ``transfer``, ``report``,
-``view`` and ``genan.rl.gymnasium`` find tasks through this module alone.
+``genan.evaluation.transfer.TrialSetup`` (trials on a robot) and a ``TaskEntry`` that names them.
+The registration is a line in ``BUNDLED`` here, an entry point of the group ``genan.tasks`` in
+another package (its value is the entry, as "module:attribute"), or a call of ``register``.
 
 Settings that depend on the robot (ranges of controls and goals) have no default here: they come
 from ``RobotPackage.tasks[task name]`` of the robot's package, or from flags.
@@ -99,11 +97,8 @@ class TaskSettings:
     def horizon(self, dt: float) -> int:
         """Steps of the policy in an episode, for a robot of period ``dt`` [s]."""
         step = dt * self.action_repeat
-        steps, short = (
-            round(self.duration / step),
-            f"shorter than one step of the policy ({step:g} s)",
-        )
-        refuse((steps < 1, f"An episode of {self.duration:g} s is {short}."))
+        steps, short = round(self.duration / step), f"An episode of {self.duration:g} s is shorter"
+        refuse((steps < 1, f"{short} than one step of the policy ({step:g} s)."))
         return steps
 
     def settings(self) -> Any:
@@ -114,11 +109,8 @@ class TaskSettings:
     def of_record(cls, record: Mapping[str, Any]) -> "TaskSettings":
         """The settings that ``settings`` wrote."""
         known, found = {one.name: one.type for one in fields(cls)}, dict(record)
-        unknown, told = (
-            sorted(found.keys() - known.keys()),
-            "with constants that this genan does not",
-        )
-        refuse((unknown, f"The policy was trained {told} know: {listing(unknown)}."))
+        unknown, trained = sorted(found.keys() - known.keys()), "The policy was trained with"
+        refuse((unknown, f"{trained} constants that this genan does not know: {listing(unknown)}."))
         for name, value in found.items():
             if isinstance(value, list):
                 found[name] = tuple(value)

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.controller import Controller, Goal, PolicyController
-from genan.deployment.interface import Clock, Controls, Pacer, Reading, RobotInterface
+from genan.deployment.interface import Clock, Controls, Pacer, WrappedRobot
 from genan.deployment.loop import ControlLoop, Hold
 from genan.errors import GenanError, refuse
 from genan.evaluation.transfer import load_policy, open_trials
@@ -119,7 +119,7 @@ class MovingGoal(Goal):
     move = Goal.__init__  # From now on reach another.
 
 
-class LiveRobot(RobotInterface):
+class LiveRobot(WrappedRobot):
     """One virtual robot, its policy, and who has the next turn: the robot of a trial as the page
     sees it, which notes every tick and can be pushed."""
 
@@ -170,15 +170,6 @@ class LiveRobot(RobotInterface):
             self._virtual.push(np.zeros(self.robot.nq))
         self._virtual.command(self.robot.u_rest)
         self._virtual.reset()
-
-    def connect(self) -> None:
-        self._inner.connect()
-
-    def read(self) -> Reading:
-        return self._inner.read()
-
-    def stop(self) -> None:
-        self._inner.stop()
 
     def command(self, u: Controls) -> Controls:
         """One period of the robot, pushed or not; now and then a report."""

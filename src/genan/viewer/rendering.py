@@ -1,14 +1,8 @@
 """Pictures of a robot and what belongs to its task, films, and a window that plays episodes.
 
 A ``Stage`` is one MuJoCo model for the eye. Floor, post and camera follow from the robot's reach. A
-task adds what it needs by three hooks, all of them optional:
-
-- ``TaskEntry.base``: where the robot's base is in the task's frame, whose floor is z = 0 [m]. Left
-  out (None), the task's frame is that of the base, and the floor is as far below as it reaches.
-- ``TaskEntry.scenery``: a function that adds to the picture's ``mujoco.MjSpec``: a table, and a
-  mocap body for each thing that moves.
-- ``Task.markers(scene, memory)``: where those are, for a batch of states: a position for a mocap
-  body of that name, points for a line, joint positions for ``"goal"``, a second arm.
+task adds what it needs by ``TaskEntry.base`` and ``TaskEntry.scenery``, which has a mocap body for
+each thing that moves, and says by ``Task.markers`` where those are; all of them are optional.
 
 Pictures are rendered by MuJoCo where this machine has OpenGL (no screen is needed), else drawn
 flat. Films are MP4 by ffmpeg (imageio-ffmpeg), or an animated GIF where it is missing.
