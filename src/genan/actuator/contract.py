@@ -130,7 +130,7 @@ class Contract:
             terms = Terms(**terms | {"servos": tuple(Servo(**x) for x in terms.get("servos", ()))})
             history = History(past["length"], past["stride"], past["delta"], delay, terms)
             shape = network["hidden"], network["activation"], network.get("skip", False)
-            own = {"history": history, "architecture": Architecture(*shape)}
+            own: Any = {"history": history, "architecture": Architecture(*shape)}
             return cls(**found, **own, members=network["members"])
         except (KeyError, TypeError, ValueError) as error:
             missing = f"The actuators' contract is not complete ({type(error).__name__}: {error})"
