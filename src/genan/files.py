@@ -25,7 +25,7 @@ from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as tensor_bytes
 
 from genan import words
-from genan.errors import GenanError, SettingError, listing
+from genan.errors import GenanError, SettingError, listing, refuse
 
 Tree = TypeVar("Tree")
 Json = dict[str, Any]
@@ -69,10 +69,12 @@ class ArtifactFormat:
     contract: str
     """Name of the file with the contract; it is written last, so it says that all is there."""
     error: type[GenanError]
+    noun: str  # What it is: "the actuators".
     none: str  # How a message begins where there is none: "There are no actuators".
     origin: str  # Where one comes from: "the --out of 'genan fit'".
     again: str  # How to make another one: "fit again".
     unfinished: str  # What to say where there is a checkpoint in its place.
+    finished: str  # How a refusal to replace one goes on after the folder: "holds a policy; ...".
     others: tuple[tuple[str, str], ...] = ()
     """Contract files of other formats that may be given by mistake, and what they belong to."""
 
@@ -142,6 +144,17 @@ class ArtifactFormat:
         if missing:
             raise self._bad(path, f"lacks {listing(missing)}")
         return settings
+
+    def clear(self, out: Path, *, overwrite: bool, more: Sequence[str] = ()) -> None:
+        """Refuse a file, or a folder with a finished artifact; with ``overwrite``, forget it, its
+        checkpoint and the files called ``more``: what says "finished" goes first."""
+        taken = not overwrite and (out / self.contract).exists()
+        refuse(
+            (out.exists() and not out.is_dir(), f"{out} is a file; give a folder for {self.noun}."),
+            (taken, f"{out} {self.finished.format(out=out)}"),
+        )
+        for name in (self.contract, self.weights, *more, CHECKPOINT) if overwrite else ():
+            (out / name).unlink(missing_ok=True)
 
     def check_arrays(self, arrays: Arrays, shapes: Mapping[str, Any], *, where: str) -> None:
         """Refuse arrays of a wrong shape, not of float32, or with numbers that are not finite."""

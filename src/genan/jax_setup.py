@@ -5,10 +5,8 @@ second start of a command does not compile again. Every compilation is announced
 logger; the command line shows it.
 
 jaxlib 0.10.2 and some releases after it hand sums on the CPU to a library (YNNPACK) and get some of
-them wrong silently: a product of small matrices and vectors followed by a sum, over a few thousand
-samples (jax-ml/jax#39103). Half of the members of an ensemble then get the losses of their
-neighbours. The library is switched off through ``XLA_FLAGS``, which must happen before JAX starts
-its first computation; matrix products are as fast without it.
+them wrong silently (jax-ml/jax#39103, ``docs/decisions.md``). The library is switched off through
+``XLA_FLAGS``, which must happen before JAX starts its first computation.
 """
 
 import functools

@@ -24,10 +24,13 @@ KIND = ArtifactFormat(
     weights=WEIGHTS,
     contract=CONTRACT,
     error=ActuatorError,
+    noun="the actuators",
     none="There are no actuators",
     origin="the --out of 'genan fit'",
     again="fit again",
     unfinished="The fit in it is unfinished: run it to its end first.",
+    finished="holds finished actuators; give another --out, --overwrite to fit them again, or "
+    "--from {out} to continue from them.",
     others=(("policy.json", "a policy"),),
 )
 

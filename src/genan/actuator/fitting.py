@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator.contract import CONTRACT, WEIGHTS
+from genan.actuator.contract import KIND
 from genan.actuator.dataset import Data, SharedData, gather
 from genan.actuator.ensemble import Ensemble, Layer, initialise, load, save
 from genan.actuator.reference import NAME as REFERENCE
@@ -20,7 +20,7 @@ from genan.actuator.settings import FitSettings
 from genan.actuator.training import TrainingState, base_layer, prepare_training
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics
-from genan.errors import ActuatorError, GenanError, SettingError
+from genan.errors import ActuatorError, GenanError
 from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
 from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
@@ -281,17 +281,7 @@ class Fitting:
 
 def clear(out: Path, *, overwrite: bool) -> None:
     """Refuse a file, or a folder with finished actuators; with ``overwrite``, forget these."""
-    if out.exists() and not out.is_dir():
-        raise SettingError(f"{out} is a file; give a folder for the actuators.")
-    if overwrite:
-        for name in (CONTRACT, WEIGHTS, REFERENCE):  # what says "finished" goes first
-            (out / name).unlink(missing_ok=True)
-        remove_checkpoint(out)
-    elif (out / CONTRACT).exists():
-        raise SettingError(
-            f"{out} holds finished actuators; give another --out, --overwrite to fit them again, "
-            f"or --from {out} to continue from them."
-        )
+    KIND.clear(out, overwrite=overwrite, more=[REFERENCE])
 
 
 def keep(ensemble: Ensemble, out: Path, seen: Trajectories | None, held_out: Any = None) -> None:

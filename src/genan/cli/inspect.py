@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from genan.data import Inspection
 
 
-_COLUMNS = (
-    "Speed per second: median, 99th percentile, highest. 95 % Hz: 95 % of the power is below. "
-    "Cells: visited on a grid of q and qd (a control: u and its rate). 1-step signal: what one "
-    "sample of acceleration adds to q that is motion. Clear at: samples per step that bring it "
-    "above the quantum. Lag: from command to acceleration, in samples. Most by: the control with "
-    "the strongest effect. Stuck: still while commands change."
-)
-
-
 @dataclass(frozen=True)
 class Inspect:
     """Say what is in a recording, what looks suspicious and what to do before training; draw it."""
@@ -104,6 +95,7 @@ def _plain(value: Any) -> str:
 
 def _print_tables(found: "Inspection") -> None:
     """Joints: where they went; how finely they are measured, what drives them; controls."""
+    from genan.data.inspection import legend
     from genan.report.inspection import lag_words
 
     joints, controls, lags = found.joints, found.controls, found.lag.joints
@@ -150,12 +142,4 @@ def _print_tables(found: "Inspection") -> None:
     for columns in (motion, sensing, driven):
         print_table(columns)
         say()
-    parts, pairs = found.pairs_covered, ""  # How much of the space between pairs was visited.
-    if parts:
-        first, second = min(parts, key=lambda pair: parts[pair])
-        least, most = share(parts[first, second]), share(max(parts.values()))
-        cells = f"{least.removesuffix(' %')} to {most} of their cells"
-        pairs = f" Pairs of positions: {cells} ({first} with {second} the least)."
-        if len(parts) == 1:
-            pairs = f" Positions of {first} with {second}: {least} of their cells."
-    terminal.console().print(f"{_COLUMNS}{pairs}\n", style="dim", soft_wrap=False)
+    terminal.console().print(f"{legend(found)}\n", style="dim", soft_wrap=False)

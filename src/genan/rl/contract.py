@@ -37,9 +37,11 @@ class PolicyError(GenanError):
 WEIGHTS, CONTRACT = numpy_policy.WEIGHTS, numpy_policy.CONTRACT
 KIND = ArtifactFormat(
     format=FORMAT, versions=VERSIONS, weights=WEIGHTS, contract=CONTRACT,
-    error=PolicyError, none="There is no policy", origin="the --out of 'genan train'",
+    error=PolicyError, noun="the policy", none="There is no policy",
+    origin="the --out of 'genan train'",
     again="train again", others=(("actuator.json", "actuators"),),
     unfinished="The training in it is unfinished: run it to its end first.",
+    finished="holds a finished policy; give another --out, or --overwrite.",
 )  # fmt: skip
 _NAMES_0_1 = {**NAMES_0_1, "envs": "num_envs", "learning/deviation": "learning/std"}
 """What genan 0.1 (version 1 of the format) called entries of contract and record, and arrays."""

@@ -15,11 +15,11 @@ from genan import actuator
 from genan.actuator import Ensemble
 from genan.actuator.ensemble import Precision
 from genan.errors import GenanError, SettingError, listing, refuse
-from genan.files import CHECKPOINT, load_checkpoint, remove_checkpoint, save_checkpoint
+from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
 from genan.jax_setup import QUICK, compiling
 from genan.rl.config import PPOSettings, TrainSettings
 from genan.rl.config import preset as presets
-from genan.rl.contract import CONTRACT, WEIGHTS
+from genan.rl.contract import KIND
 from genan.rl.policy import Policy, actuator_fingerprint
 from genan.rl.ppo import PPO, LearnerState, Numbers
 from genan.robot import Robot
@@ -169,7 +169,7 @@ class PolicyTraining:
         self.settings, self.ppo_settings, self.robot = settings, ppo, robot
         self.task, self.out = task.for_robot(robot.name), None if out is None else Path(out)
         if self.out is not None:
-            _clear(self.out, overwrite=overwrite)
+            KIND.clear(self.out, overwrite=overwrite, more=[FAULT])
         auto: Precision = "float32" if jax.default_backend() == "cpu" else "tf32"
         self.precision = auto if settings.precision == "auto" else settings.precision
         self.env = load_environment(
@@ -330,17 +330,6 @@ class PolicyTraining:
 
 
 _refill = eqx.filter_jit(TaskEnvironment.refill, compiler_options=QUICK)
-
-
-def _clear(out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder with a finished policy; with ``overwrite``, forget what is there."""
-    finished = not overwrite and (out / CONTRACT).exists()
-    refuse(
-        (out.exists() and not out.is_dir(), f"{out} is a file; give a folder for the policy."),
-        (finished, f"{out} holds a finished policy; give another --out, or --overwrite."),
-    )
-    for name in (CONTRACT, WEIGHTS, FAULT, CHECKPOINT) if overwrite else ():
-        (out / name).unlink(missing_ok=True)
 
 
 def _numbers(report: Numbers) -> dict[str, float]:

@@ -147,6 +147,11 @@ def obstacles(
     return _sentences("obstacles", inspection, changes, history_reach)
 
 
+def legend(found: Inspection) -> str:
+    """What the columns of its tables mean, and how much of the space between pairs was visited."""
+    return " ".join(_sentences("legend", found.pairs_covered))
+
+
 def _sentences(macro: str, *facts: Any) -> tuple[str, ...]:
     template, known = Path(__file__).with_name("sentences.txt"), sys.modules[__name__]
     return sentences(template, macro, *facts, known=known)
