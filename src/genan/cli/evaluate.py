@@ -12,7 +12,7 @@ import genan
 from genan.cli import terminal
 from genan.cli.terminal import Bars, estimate, given, print_table, say
 from genan.errors import SettingError, refuse
-from genan.files import write_atomically
+from genan.files import sentences, write_atomically
 from genan.jax_setup import use_cache
 from genan.robot import Robot
 from genan.words import number, reading_unit, shortened
@@ -178,6 +178,8 @@ def _names(paths: list[Path]) -> list[str]:
 
 def _print_errors(found: Any, where: str, end: str = "", notes: Any = ()) -> None:
     """What was judged, and the errors: of all models, of each joint, and compared."""
+    from genan.evaluation.statistics import SENTENCES
+
     errors, models = found.errors, found.table
     say(
         f"{found.name}{where}: {errors.samples} single steps and {errors.rollouts} rollouts of "
@@ -195,15 +197,10 @@ def _print_errors(found: Any, where: str, end: str = "", notes: Any = ()) -> Non
             columns[f"{step} [{unit}]"] = [estimate(one[k], factor) for one in each]
     away = [f"{model.diverged} of {model.rollouts}" if model.diverged else "0" for model in models]
     print_table(columns | {"diverged": away})
-    known = np.isfinite(errors.one_step.low).all()
-    words = "In brackets 95 % intervals over recordings."
-    words = words if known else "One recording: no interval."
-    if getattr(found, "average", None) is not None:
-        words += " A member alone: mean over the members, each running by itself."
-    if any(model.diverged for model in models):
-        bounds = (f"{f * bound:.3g} {u}" for bound, (u, f) in zip(found.bound, units, strict=False))
-        words += f" The error of a diverged rollout is cut at {', '.join(dict.fromkeys(bounds))}."
-    say(f"{words}\n", "dim")
+    known, together = np.isfinite(errors.one_step.low).all(), found.average is not None
+    bounds = [f"{f * bound:.3g} {u}" for bound, (u, f) in zip(found.bound, units, strict=False)]
+    facts = known, together, any(model.diverged for model in models), bounds
+    say(f"{' '.join(sentences(SENTENCES, 'caption', *facts))}\n", "dim")
     for step, each in ends.items() if len(errors.joints) > 1 else ():
         columns = {step: names}
         for k, (joint, (unit, factor)) in enumerate(zip(errors.joints, units, strict=False)):

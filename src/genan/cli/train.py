@@ -11,6 +11,7 @@ import tyro
 import genan
 from genan.cli.terminal import Bars, interruptible, time_left
 from genan.errors import listing, refuse
+from genan.files import sentences
 from genan.jax_setup import use_cache
 from genan.rl.config import PPOSettings, TrainSettings, preset
 from genan.tasks.registry import TaskSettings, task_entry, task_names
@@ -18,8 +19,8 @@ from genan.tasks.registry import TaskSettings, task_entry, task_names
 if TYPE_CHECKING:
     from genan.rl.train import PolicyTraining
 
-
 T = TypeVar("T", bound=TaskSettings)
+SENTENCES = Path(__file__).with_suffix(".txt")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,17 +49,8 @@ class Train(Generic[T]):
 
         def show(now: "PolicyTraining") -> None:
             if now.steps == now.resumed:  # the first call
-                env, ppo, members = now.env, now.ppo_settings, now.ensemble.members
-                bars.console.print(
-                    f"{now.task.name} on {now.robot.name}: {env.envs} episodes of {env.horizon} "
-                    f"steps side by side on {jax.devices()[0].device_kind}, {members} actuator "
-                    f"networks ({now.precision}); {now.updates} updates of "
-                    f"{now.ppo.steps_per_update:,} steps each, {ppo.num_epochs} x "
-                    f"{ppo.num_minibatches} minibatches."
-                )
-                if now.resumed:
-                    done = f"going on after {now.resumed:,} steps"
-                    bars.console.print(f"{done} from the checkpoint in {now.out}")
+                for sentence in sentences(SENTENCES, "begin", now, jax.devices()[0].device_kind):
+                    bars.console.print(sentence)
             speed = f"{now.steps_per_second:,.0f} steps/s, " if now.steps_per_second else ""
             speed += f"compiled in {now.compile_seconds:.0f} s{time_left(now.seconds_left)}"
             words = f"{now.steps / 1e6:.3g}/{now.total / 1e6:.3g} M steps"
@@ -81,19 +73,10 @@ class Train(Generic[T]):
         if found is None:
             done = f"stopped after {result.steps:,} steps, all of it safe in {self.out}"
             raise KeyboardInterrupt(f"{done}; the same command goes on from there.")
-        low, high = found.interval
-        more = ", ".join(f"{name.replace('_', ' ')} {v:.3g}" for name, v in found.metrics.items())
-        bars.console.print(
-            f"success in simulation: {found.succeeded} of {found.episodes} episodes "
-            f"({100 * found.success:.1f} %, 95 % interval {100 * low:.1f} to {100 * high:.1f}); "
-            f"mean return {found.returns:.4g}, {more}."
-        )
-        if result.faults:
-            file, away = self.out / "fault.safetensors", f"{result.faults} episodes ran away"
-            bars.console.print(f"{away} in the simulator; 'genan fault {file}' shows the first.")
         actuators = "" if self.actuators is None else f" --actuators {self.actuators}"
         play = f"genan play {self.task.name} --policy {self.out}{actuators}"
-        bars.console.print(f"The policy is in {self.out}.\nNext: {play}")
+        for sentence in sentences(SENTENCES, "end", found, result.faults, self.out, play):
+            bars.console.print(sentence)
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> "Train[Any]":

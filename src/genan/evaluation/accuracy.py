@@ -20,7 +20,8 @@ from genan.actuator.reference import REASONS, Reference, Scores, disagreement
 from genan.data import Trajectories
 from genan.dynamics import Dynamics
 from genan.errors import DataError, refuse
-from genan.evaluation.statistics import ErrorSums, ModelErrors, rank_correlation
+from genan.evaluation.statistics import SENTENCES, ErrorSums, ModelErrors, rank_correlation
+from genan.files import sentences
 
 Models = tuple[ModelErrors, ...]
 Joints = Float[np.ndarray, " nq"]
@@ -77,14 +78,7 @@ def plan(data: Trajectories, spans: Sequence[int], *, horizon: int = HORIZON) ->
     room = np.maximum(lengths - 1 - first, 0)
     steps = min(horizon, max(1, int(np.median(room[room >= 1]))))
     short, left_out = int((room < 1).sum()), int(((room >= 1) & (room < steps)).sum())
-    shorter = f"are shorter than {first + 2} samples and were left out"
-    why = f"not {horizon}, because the trajectories are not longer"
-    few = f"too short for a rollout of {steps} steps and give one-step errors only"
-    notes = (
-        (short, f"{short} of {len(lengths)} trajectories {shorter}."),
-        (steps < horizon, f"The rollouts are {steps} steps ({steps * data.dt:.3g} s) long, {why}."),
-        (left_out, f"{left_out} trajectories are {few}."),
-    )
+    facts = len(lengths), short, left_out, first, steps, horizon, data.dt
     owner = np.repeat(np.arange(len(data)), lengths)
     since = np.arange(len(owner)) - data.offsets[owner] - first
     left = room[owner] - since  # Steps to the end of the trajectory.
@@ -95,8 +89,8 @@ def plan(data: Trajectories, spans: Sequence[int], *, horizon: int = HORIZON) ->
     begin = (room % steps * drawn).astype(int)[owner]
     starts = np.flatnonzero((since >= begin) & ((since - begin) % steps == 0) & (left >= steps))
     both = rows, owner[rows], starts, owner[starts]
-    said = tuple(note for there, note in notes if there)
-    return JudgedSamples(data, first, steps, *both, divergence_bound(data), said)
+    notes = sentences(SENTENCES, "plan", *facts)
+    return JudgedSamples(data, first, steps, *both, divergence_bound(data), notes)
 
 
 def divergence_bound(data: Trajectories) -> Joints:

@@ -285,10 +285,8 @@ class Simulator(eqx.Module):
 
 # --- Where episodes start. Settling a robot takes as long as half an episode: a pool holds settled
 # robots, episodes start from one of them at random, and now and then some are replaced. A robot
-# with hysteresis rests where its past left it, so there are two kinds. *Dropped*: put at the
-# intermediate pose of the paper and held under the initial control for a second, as the paper does
-# in simulation. *Ramped*: at rest under the rest control, which then goes linearly to the initial
-# one over two seconds, as the paper does on the robot.
+# with hysteresis rests where its past left it, so there are two kinds: *dropped*, as in the paper's
+# simulation, and *ramped* from rest, as on its robot (``Settling``).
 
 
 class Starts(eqx.Module):
