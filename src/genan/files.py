@@ -235,8 +235,7 @@ def _environment(folder: Path, *, html: bool) -> Any:
     )  # fmt: skip
     share = lambda part: f"{100.0 * part:.3g} %"
     environment.filters.update(words.FILTERS, listing=listing, repr=repr, share=share)
-    pairs = lambda names, units: ", ".join(map("{} [{}]".format, names, units))
-    environment.globals["pairs"] = pairs
+    environment.globals["pairs"] = lambda *both: ", ".join(map("{} [{}]".format, *both))
     return environment
 
 

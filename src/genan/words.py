@@ -80,9 +80,5 @@ def with_unit(name: str, unit: str) -> str:
     return name if unit in ("1", "") else f"{name} [{unit}]"
 
 
-FILTERS = {
-    function.__name__: function
-    for function in (number, percent, interval, duration, time_ahead, plural, shortened, slug,
-                     reading_unit, quantity, ordinal, with_unit)
-}  # fmt: skip
-"""What templates may use."""
+FILTERS = {name: one for name, one in dict(globals()).items() if callable(one)}
+"""All of these functions, for templates."""

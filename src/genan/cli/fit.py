@@ -11,6 +11,7 @@ import genan
 from genan.actuator.settings import FitSettings
 from genan.cli import terminal
 from genan.cli.terminal import Bars, estimate, print_table, say, time_left
+from genan.files import sentences
 from genan.jax_setup import use_cache
 from genan.robot import Robot
 from genan.words import reading_unit
@@ -98,19 +99,10 @@ def _observer(bars: Bars, stopping: Any) -> Any:
     note = bars.console.print
 
     def begin(fitting: "Fitting") -> None:
-        origin, contract, resumed = fitting.origin, fitting.contract, fitting.resumed
         weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
-        note(
-            f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn "
-            f"from, {origin['validation_samples']} held out; {contract.members} networks of "
-            f"{contract.inputs} inputs, {weights} weights in all; batches of "
-            f"{fitting.training.batch_size}, {fitting.precision}."
-        )
-        if short := origin["trajectories_too_short"]:
-            note(f"{short} trajectories are too short for the history and left out.")
-        if resumed:
-            note(f"continuing after {resumed:.3g} epochs from a checkpoint in {fitting.out}")
-        epochs = fitting.settings.epochs
+        for sentence in sentences(Path(__file__).with_suffix(".txt"), "begin", fitting, weights):
+            note(sentence)
+        resumed, epochs = fitting.resumed, fitting.settings.epochs
         bars("fit", resumed, epochs, f"epoch {resumed:.3g}/{epochs}", "")
 
     def candidate(name: str, number: int, total: int) -> None:

@@ -37,8 +37,6 @@ from genan.errors import DataError, SettingError, check_choices, check_numbers, 
 from genan.robot import Robot
 from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple, launcher_text
 
-DEPTH = 0.05  # A ball this far below the table's surface [m] still counts as touching it.
-FLOOR_FACTORS = np.array([0.4, 0.4, -0.5])  # Of the velocity on the floor.
 _EYE3, _EYE9, _STEP = np.eye(3), np.eye(9), 1e-20
 _UNSEEN = "The tracker has not seen the ball; wait until it has before the policy begins."
 
@@ -120,7 +118,8 @@ class NumpyBallFilter:
         ground = self.scene.floor + self.scene.ball_radius
         balls = mean + 1j * _STEP * _EYE9  # one to a row; all have the same real parts
         after, bounced = self._flown(balls, dt), False
-        if after[0, 2].real < height and after[0, 5].real < 0.0 and mean[2] > height - DEPTH:
+        deep = mean[2] <= height - self.scene.depth
+        if after[0, 2].real < height and after[0, 5].real < 0.0 and not deep:
             until = self._time_to_height(balls, height, dt)[:, None]
             touching = self._flown(balls, until)
             off = np.abs(touching[0, :2].real - table.centre[:2])
@@ -131,7 +130,7 @@ class NumpyBallFilter:
                 after[:, 2] = np.maximum(after[:, 2], height)
         if after[0, 2].real < ground:
             if after[0, 5].real < 0.0:
-                after[:, 3:6] *= FLOOR_FACTORS
+                after[:, 3:6] *= np.array(self.scene.floor_factors)
                 after[:, 6:] = 0.0
             after[:, 2] = ground
         return after[0].real.copy(), after.imag.T / _STEP, bounced

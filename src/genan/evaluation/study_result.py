@@ -3,9 +3,6 @@ paper's figures as numbers, to compare ours with.
 
 The experiments (``python -m experiments``) write these files; ``genan report`` shows them. Whatever
 is said in words was computed from the numbers by the experiment and is stored here.
-
-    paper_figure("history-1-step").places   # (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
-    paper_figure("transfer-reacher").series["success"][0].mean   # 90.0
 """
 
 import json

@@ -7,10 +7,9 @@ the message, whose order may change), ``/cmd.data[3]``, ``/cmd.twist.linear.x``,
 Bags are read by the rosbags library, MCAP files by the mcap library: that of rosbags refuses every
 file that has a topic of another program, or ROS 1 messages, in it.
 
-Numbers come out of the raw bytes: a message is walked once, by the definition of its type; all
-messages of the same length whose lengths and names are at the same places have the same layout, so
-thousands of them are read at once by slicing. The rosbags library decodes one by one, which takes
-about ten times as long (120,000 joint states and commands: 1.7 s, where a whole import takes 0.2).
+Numbers come out of the raw bytes (``MessageLayout``), thousands of messages of one layout at once.
+The rosbags library decodes one by one, which takes about ten times as long (120,000 joint states
+and commands: 1.7 s, where a whole import takes 0.2).
 """
 
 import re

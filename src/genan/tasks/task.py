@@ -1,8 +1,5 @@
 """``Task``, what the robot should learn; ``TaskEnvironment``, many of its episodes at once; and
 whole episodes of an agent, to look at (``record_episodes``) or to count successes (``judge``).
-
-An agent is a function of the observations and a key; its actions are what a policy's are, before
-squashing. Two of them know nothing: the first thing to run in a new task, and what to beat.
 """
 
 import logging
@@ -35,7 +32,7 @@ PerEnv = Float[Array, " envs"]
 Which = Bool[Array, " envs"]
 Observation = Float[Array, "envs observation"]
 Action = Float[Array, "envs action"]
-Agent: TypeAlias = Callable[[Observation, PRNGKeyArray], Action]
+Agent: TypeAlias = Callable[[Observation, PRNGKeyArray], Action]  # Before squashing.
 
 LARGEST = 9.0  # The largest action before squashing: its tanh is 1 in float32.
 

@@ -509,6 +509,4 @@ def view_live(
         low, high = (np.array(contract.constants[f"goal_{end}"]) for end in ("lower", "upper"))
         goals = np.clip(low, *robot.q_range), np.clip(high, *robot.q_range)
     with serving(port, opened) as server, closing(LiveProcess(settings)) as process:
-        page = LivePage(server, settings, robot, process, driver, goals=goals)
-        with closing(page):
-            show(page, stopping)
+        show(LivePage(server, settings, robot, process, driver, goals=goals), stopping)

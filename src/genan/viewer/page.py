@@ -341,15 +341,17 @@ class ViewerPage(ABC):
 
 
 def show(page: ViewerPage, stopping: Callable[[], bool]) -> None:
-    """Picture after picture until ``stopping``; without a browser nothing is drawn."""
+    """Picture after picture until ``stopping``, when the page is closed; without a browser nothing
+    is drawn."""
     before = due = time.perf_counter()
-    while not stopping():
-        now = time.perf_counter()
-        with page.server.atomic():
-            page.step(now - before, watched=bool(page.server.get_clients()))
-        before = now
-        due = max(due + 1.0 / FRAMES, now)  # a picture that came late is not made up for
-        time.sleep(max(0.0, due - time.perf_counter()))
+    with contextlib.closing(page):
+        while not stopping():
+            now = time.perf_counter()
+            with page.server.atomic():
+                page.step(now - before, watched=bool(page.server.get_clients()))
+            before = now
+            due = max(due + 1.0 / FRAMES, now)  # a picture that came late is not made up for
+            time.sleep(max(0.0, due - time.perf_counter()))
 
 
 class GhostView:

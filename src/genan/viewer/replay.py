@@ -1,7 +1,7 @@
 """A recording to look at: the recorded arm, the simulated ones over it, and time to scrub."""
 
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
@@ -165,6 +165,4 @@ def view_recording(
     contract.check_channels(recording.channels, whose="the recording")
     read_trajectory(recording, trajectory)  # refused here, before anything starts
     with serving(port, opened) as server:
-        page = ReplayPage(server, recording, arm, driver, trajectory)
-        with closing(page):
-            show(page, stopping)
+        show(ReplayPage(server, recording, arm, driver, trajectory), stopping)

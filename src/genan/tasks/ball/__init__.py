@@ -49,6 +49,9 @@ class Court:
     blade: Blade = field(default_factory=Blade)
     ball_radius: float = 0.02  # [m]
     floor: float = 0.0  # Height of the floor [m].
+    floor_factors: Triple = (0.4, 0.4, -0.5)  # Of the velocity on the floor (Ma et al. 2022).
+    depth: float = 0.05
+    """A ball this far below the table's surface [m] still touches it: a filter's may dip in."""
 
     @property
     def contact_height(self) -> float:

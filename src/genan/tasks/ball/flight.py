@@ -46,8 +46,6 @@ Points = Float[Array, "n 3"]
 FILTER_MAP = ((0.9009, 0.0747, -0.0595), (-0.0041, 0.5657, -0.0561), (-0.0094, -0.0382, -0.8937))
 """Velocity map of the lab's Kalman filter (Ma et al. 2022), rows and columns x, y, z of a ball that
 flies along y."""
-FLOOR_FACTORS = (0.4, 0.4, -0.5)  # Of the velocity on the floor, from the same source.
-DEPTH = 0.05  # A ball this far below the surface [m] still touches it: a filter's may dip in.
 LANDING_STEPS = 8  # Steps of a return whose landing is looked for (``docs/table-tennis.md``).
 
 
@@ -133,7 +131,7 @@ def step(
     and whether it met the table."""
     height, free, table = court.contact_height, step_free(ball, dt, air), court.table
     falls = (free.position[2] < height) & (free.velocity[2] < 0.0)
-    falls &= ball.position[2] > height - DEPTH
+    falls &= ball.position[2] > height - court.depth
     until = jnp.clip(time_to_height(ball, height, air), 0.0, dt)
     touching = _above(step_free(ball, until, air), height)
     on_table = falls & (jnp.abs(touching.position[0] - table.centre[0]) <= table.half_width)
@@ -144,7 +142,7 @@ def step(
     # The floor needs no exact instant: nothing is counted there, the ball is only kept above it.
     ground = court.floor + court.ball_radius
     below = (ball.position[2] < ground) & (ball.velocity[2] < 0.0)
-    factors = jnp.array(FLOOR_FACTORS, ball.velocity.dtype)
+    factors = jnp.array(court.floor_factors, ball.velocity.dtype)
     velocity = jnp.where(below, ball.velocity * factors, ball.velocity)
     spin = jnp.where(below, 0.0, ball.spin)
     return FlyingBall(_above(ball, ground).position, velocity, spin), on_table
