@@ -116,7 +116,7 @@ def test_filling_is_quicker_than_venting_and_flow_is_limited(drawn: Parameters) 
         def substep(state: tuple, _: None) -> tuple:
             pressure, opening = state
             opening = air.opened(opening, pressure, jnp.full(8, target), 5e-4)
-            pressure = pressure + 5e-4 * air.rate(pressure, opening, jnp.zeros(8), jnp.zeros(8))
+            pressure = pressure + 5e-4 * air.flow(pressure, opening, air.supply, jnp.zeros(8))
             return (pressure, opening), pressure
 
         _, pressures = jax.lax.scan(substep, (jnp.full(8, start), jnp.zeros(8)), None, length=4000)
@@ -133,8 +133,66 @@ def test_filling_is_quicker_than_venting_and_flow_is_limited(drawn: Parameters) 
 
 
 def test_contraction_compresses_the_air(drawn: Parameters) -> None:
-    rate = drawn.air.rate(jnp.full(8, 2.0), jnp.zeros(8), jnp.full(8, 5.0), jnp.full(8, 10.0))
+    rate = drawn.air.compression(jnp.full(8, 2.0), jnp.full(8, 5.0), jnp.full(8, 10.0))
     assert (rate < 0).all()  # the muscle swells, so the pressure falls
+
+
+def test_creep_relaxes_as_its_prony_series_says(drawn: Parameters) -> None:
+    """A contraction that is held: each branch's force falls with its own time constant."""
+    muscle, y, h = drawn.muscle, jnp.full(8, 0.01), 5e-4
+    relaxed = jnp.zeros((8, len(muscle.creep_time)))
+
+    def held(relaxed: jnp.ndarray, _: None) -> tuple:
+        return muscle.crept(relaxed, y, h), muscle.creep(y, relaxed)
+
+    _, force = jax.lax.scan(held, relaxed, None, length=4000)
+    t = h * np.arange(4000)[:, None, None]
+    series = np.asarray(muscle.creep_stiffness) * np.exp(-t / np.asarray(muscle.creep_time))
+    np.testing.assert_allclose(force, 0.01 * series.sum(axis=-1), rtol=5e-3)
+
+
+def test_a_valve_follows_with_play_and_wanders_only_while_it_moves(drawn: Parameters) -> None:
+    air, play = drawn.air, float(drawn.air.play)
+    np.testing.assert_allclose(air.held(jnp.full(8, 2.0), jnp.full(8, 2.0 + 0.5 * play)), 2.0)
+    np.testing.assert_allclose(air.held(jnp.full(8, 2.0), jnp.full(8, 2.5)), 2.5 - play)
+    n = jax.random.normal(jax.random.key(0), (20_000, 8))
+
+    def after(moved: float) -> np.ndarray:
+        def tick(d: jnp.ndarray, n: jnp.ndarray) -> tuple:
+            d = air.disturbed(d, jnp.full(8, moved), n, 0.002)
+            return d, d
+
+        return np.asarray(jax.lax.scan(tick, jnp.zeros(8), n)[1])
+
+    standing, moving = after(0.0), after(0.005)
+    assert np.std(moving) == pytest.approx(float(air.disturbance), rel=0.1)
+    way = 0.005 * np.arange(1, 400)
+    lagged = [np.mean(moving[k:] * moving[:-k]) for k in range(1, 400)] / np.var(moving)
+    assert np.interp(np.exp(-1.0), lagged[::-1], way[::-1]) == pytest.approx(0.5, rel=0.2)
+    second = np.sqrt(np.mean((standing[500:] - standing[:-500]) ** 2))  # change within a second
+    assert second < 0.3 * float(air.disturbance)
+
+
+def test_muscles_that_fill_together_pull_the_supply_down_and_it_recovers(drawn: Parameters) -> None:
+    air, buffer = drawn.air, drawn.air.supply
+    for _ in range(200):
+        buffer = air.supplied(buffer, jnp.full(8, 5.0), 5e-4)
+    one = air.supply
+    for _ in range(200):
+        one = air.supplied(one, jnp.zeros(8).at[0].set(5.0), 5e-4)
+    assert buffer < one - 0.2 < air.supply
+    slower = air.flow(jnp.full(8, 2.0), jnp.ones(8), buffer, jnp.zeros(8))
+    assert (slower < air.flow(jnp.full(8, 2.0), jnp.ones(8), air.supply, jnp.zeros(8))).all()
+    for _ in range(4000):
+        buffer = air.supplied(buffer, jnp.full(8, -5.0), 5e-4)  # venting takes nothing
+    assert buffer == pytest.approx(float(air.supply), abs=0.01)
+
+
+def test_the_clock_jitters_as_the_lab_measured(drawn: Parameters) -> None:
+    n = jax.random.normal(jax.random.key(0), (200_000,))
+    late = np.asarray(jax.vmap(drawn.encoder.lateness)(n)) / 0.002
+    assert np.std(late) == pytest.approx(7.3 / 500.0, rel=0.1)
+    assert np.mean(np.abs(late) > 0.05) == pytest.approx(0.009, rel=0.15)
 
 
 def test_encoder_reads_whole_counts(drawn: Parameters) -> None:
@@ -177,9 +235,11 @@ def test_drift_starts_at_nothing_grows_with_the_hours_and_can_be_off(drawn: Para
         return [np.asarray(leaf) for leaf in jax.tree.leaves(parameters)]
 
     usual, never = Drift.drawn(0, rate=1.0), Drift.drawn(0, rate=0.0)
+    new = usual.aged(drawn, jnp.array(0.0))  # at once only the pressures of this session are off
+    assert 0.0 < np.abs(new.air.offset).max() <= 0.01
     for a, b, c in zip(
         leaves(drawn),
-        leaves(usual.aged(drawn, jnp.array(0.0))),
+        leaves(dataclasses.replace(new, air=drawn.air)),
         leaves(never.aged(drawn, jnp.array(50.0))),
         strict=True,
     ):

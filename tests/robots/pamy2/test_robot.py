@@ -92,7 +92,7 @@ def test_true_torques_explain_the_motion(robot: VirtualPamy2) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("effect", [effect for effect in EFFECTS if effect != "quantisation"])
+@pytest.mark.parametrize("effect", sorted({*EFFECTS} - {"quantisation", "jitter"}))
 def test_every_effect_can_be_switched_off_and_matters(robot: VirtualPamy2, effect: str) -> None:
     pressures = bar_from_control(sweep(400))[None]
     q, _ = robot.run(pressures, keep=400)
@@ -124,17 +124,17 @@ def test_command_takes_its_delay_to_arrive(robot: VirtualPamy2) -> None:
     _, truth = robot.run(bar_from_control(u), keep=ticks)
     moved = np.flatnonzero(np.abs(truth["pressure"][0] - truth["pressure"][1]).max(axis=1) > 1e-9)
     assert (
-        moved[0] == 10 + 6 + 1
-    )  # given at tick 10, six ticks on the way, seen at the next reading
+        moved[0] == 10 + 4 + 1
+    )  # given at tick 10, four ticks on the way, seen at the next reading
 
 
 @pytest.mark.slow
 def test_drift_moves_the_resting_pose(robot: VirtualPamy2) -> None:
-    held = np.zeros((2, 2000, 4))
+    held = np.full((2, 2000, 4), 0.2)  # away from where friction has held it since it was put up
     q, _ = robot.run(bar_from_control(held), hours=np.array([0.0, 20.0]), keep=1)
     shift = np.degrees(np.abs(q[1] - q[0])).max()
     assert 0.1 < shift < 10.0
-    steady, _ = VirtualPamy2(seed=0, drift=0.0).run(
+    steady, _ = VirtualPamy2(seed=0, drift=0.0, without=("disturbance", "jitter")).run(
         bar_from_control(held), hours=np.array([0.0, 20.0]), keep=1
     )
     np.testing.assert_array_equal(steady[0], steady[1])
@@ -159,9 +159,14 @@ def test_trajectories_start_settled_and_stay_at_the_stops(robot: VirtualPamy2) -
     recordings = list(collect(robot, Plan(), start=0, stop=VirtualPamy2.group))
     start_speed = np.degrees([np.abs(r.truth["qd"][0]) for r in recordings])
     top_speed = np.degrees([np.abs(r.truth["qd"]).max(axis=0) for r in recordings])
-    assert start_speed.max() < 3.0  # deg/s
+    assert np.quantile(start_speed, 0.9) < 3.0  # deg/s; now and then a joint slips that had stuck
     assert (np.median(top_speed, axis=0) > 50.0).all()
-    q = np.degrees(np.concatenate([r.q for r in recordings]))
+    read = np.concatenate([r.q for r in recordings])
+    still = np.mean(
+        [np.abs(read[50:] - read[:-50]) == 0.0], axis=(0, 1)
+    )  # over a tenth of a second
+    assert (still > 0.02).all() and (still < 0.45).all(), still  # as the real PAMY1: 5 to 45 %
+    q = np.degrees(read)
     low, high = np.degrees(robot.robot.q_range)
     assert (q > low - 10.0).all() and (q < high + 10.0).all()
     first = np.array([r.u[0] for r in recordings])

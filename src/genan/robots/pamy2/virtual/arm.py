@@ -124,15 +124,18 @@ class RigidArm(eqx.Module):
     viscosity: Float[Array, "4"]  # Viscous friction of the joint [N m s/rad].
     bearing_friction: Float[Array, "4"]  # Dry friction of bearings and seals [N m].
     bearing_distance: Float[Array, "4"]  # Angle over which dry friction builds up (Dahl) [rad].
+    stiction: Float[Array, ""]  # How much more it holds at rest than in motion (Stribeck), a share.
+    stiction_speed: Float[Array, ""]  # Speed at which that is over [rad/s].
 
     def passive_torque(
         self, q: Float[Array, "4"], qd: Float[Array, "4"], bearing: Float[Array, "4"]
     ) -> Float[Array, "4"]:
         """Torque [N m] of hoses, bearings and end stops."""
+        at_rest = 1.0 + self.stiction * jnp.exp(-jnp.abs(qd) / self.stiction_speed)
         return (
             -self.hose_stiffness * (q - self.q_neutral)
             - self.viscosity * qd
-            - self.bearing_friction * bearing
+            - self.bearing_friction * at_rest * bearing
             + self._stop_torque(q, qd)
         )
 
@@ -230,10 +233,19 @@ class Encoder(eqx.Module):
     ::
 
         q_read = quantum floor(q / quantum + 1/2) + homing error
+
+    The clock that asks for a reading jitters: it is of a moment up to a few per cent of a period
+    later or earlier. The lab measured the rate at 500 Hz: a standard deviation of 7.3 Hz, and 0.9 %
+    of the ticks off by more than 5 %; n ~ N(0, 1) gives both as (1 + [|n| > 2.6] / 2) jitter n.
     """
 
     quantum: Float[Array, "4"]  # Angle of one count [rad]; zero reads the true angle.
     homing_error: Float[Array, "4"]  # What the homing of this specimen is off by [rad].
+    jitter: Float[Array, ""]  # Standard deviation of the moment of a reading [s].
+
+    def lateness(self, n: Float[Array, ""]) -> Float[Array, ""]:
+        """By how much a reading is late [s], for a normal number ``n``."""
+        return self.jitter * n * jnp.where(jnp.abs(n) > 2.6, 1.5, 1.0)
 
     def read(self, q: Float[Array, "4"]) -> Float[Array, "4"]:
         """Angle that the robot reports [rad] at the true angle q [rad]."""

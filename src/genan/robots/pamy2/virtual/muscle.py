@@ -1,4 +1,5 @@
-"""A McKibben muscle: force from pressure and contraction, with damping, creep and hysteresis.
+"""A McKibben muscle: force from pressure and contraction, with damping, creep and hysteresis; the
+air that fills it, and the string that it pulls.
 
 Static force of a 20 mm fluidic muscle, pressure p [bar] and contraction kappa [%]::
 
@@ -8,8 +9,8 @@ the form and the values that Sarosi fitted to Festo's DMSP-20 (the muscle of PAM
 is the passive stretch of the bladder. On top of it act, against the contraction y [m] and its rate:
 
 - damping of braid and air (rate-dependent hysteresis):  -(c0 + c1 p) dy/dt
-- creep of the rubber (a spring that relaxes):  -k_creep (y - y_creep),  dy_creep/dt = (y - y_creep)
-  / T
+- creep of rubber and braid, a Prony series of springs that relax:  -sum k_i (y - y_i),
+  dy_i/dt = (y - y_i) / T_i
 - friction in the braid (rate-independent hysteresis with memory), Maxwell slip: elements i of
   stiffness k_i that hold up to a slip distance s_i:  -(p / p_ref) sum k_i z_i,  z_i <- clip(z_i +
   dy, -s_i, s_i)
@@ -31,8 +32,8 @@ class Muscle(eqx.Module):
     """Factor on the static force: no two muscles are the same, and rubber softens when warm."""
     damping: Float[Array, "8"]  # c0 [N s/m].
     damping_pressure: Float[Array, "8"]  # c1 [N s/(m bar)].
-    creep_stiffness: Float[Array, "8"]  # k_creep [N/m].
-    creep_time: Float[Array, ""]  # T [s].
+    creep_stiffness: Float[Array, "8 branches"]  # k_i [N/m].
+    creep_time: Float[Array, " branches"]  # T_i [s].
     slip_force: Float[Array, "8"]
     """Braid friction with all elements slipping, at the reference pressure [N]."""
     slip_share: Float[Array, " elements"]
@@ -72,11 +73,15 @@ class Muscle(eqx.Module):
         """Element states [m] after the contraction changed by ``dy`` [m]."""
         return jnp.clip(slip + dy[:, None], -self.slip_distance, self.slip_distance)
 
+    def creep(self, y: Float[Array, "8"], y_creep: Float[Array, "8 branches"]) -> Array:
+        """Force of the springs that relax [N] against the contraction."""
+        return jnp.sum(self.creep_stiffness * (y[:, None] - y_creep), axis=-1)
+
     def crept(
-        self, y_creep: Float[Array, "8"], y: Float[Array, "8"], h: float
-    ) -> Float[Array, "8"]:
-        """Relaxed contraction [m] after ``h`` [s]."""
-        return y_creep + (y - y_creep) * (h / (self.creep_time + h))
+        self, y_creep: Float[Array, "8 branches"], y: Float[Array, "8"], h: float
+    ) -> Float[Array, "8 branches"]:
+        """Relaxed contractions [m] after ``h`` [s]."""
+        return y_creep + (y[:, None] - y_creep) * (h / (self.creep_time + h))
 
 
 ATMOSPHERE = 1.013  # Atmospheric pressure [bar]; all pressures of the robot are gauge pressures.
@@ -85,15 +90,23 @@ ATMOSPHERE = 1.013  # Atmospheric pressure [bar]; all pressures of the robot are
 class Air(eqx.Module):
     """Parameters of valves, supply and volumes, one entry per muscle unless said otherwise.
 
-    A command travels (transport delay), the valve's loop opens in proportion to the pressure error
-    up to its limits, valve and hose take a moment, the flow fills or vents the muscle's volume, and
-    a moving muscle compresses its own air::
+    A command travels (transport delay), the valve follows it with play, its loop opens in
+    proportion to the pressure error up to its limits, valve and hose take a moment, the flow fills
+    or vents the muscle's volume, and a moving muscle compresses its own air::
 
-        dv/dt = (clip((p_command - p) / p_band, -1, 1) - v) / T_line
+        p_held <- clip(p_held, p_command - play, p_command + play)
+        dv/dt = (clip((p_held + offset + d - p) / p_band, -1, 1) - v) / T_line
         dp/dt = (v > 0 ? fill : vent) v psi(p) / (V / V0) - (p + p_atm) (dV/dt) / V
 
-        fill psi = fill rate x sqrt((p_supply - p) / (p_supply - p_ref)),   vent psi = vent rate x
+        fill psi = fill rate x sqrt((p_buffer - p) / (p_supply - p_ref)),   vent psi = vent rate x
         sqrt(p / p_ref)
+
+    All muscles fill from one buffer, whose pressure sags and recovers. And a valve never stops
+    twice at the same place: the pressure that its loop holds is off by d, which wanders about zero
+    with the way that the valve has gone, and hardly while it stands::
+
+        dp_buffer/dt = (p_supply - p_buffer) / T_supply - sum (V0 / V_buffer) filling flow
+        d <- a d + sqrt(1 - a^2) disturbance n,   a = exp(-|change of p_held| / way - h / T_wander)
 
     so the small-signal loop is of second order with the time constants p_band / rate, different for
     filling and venting, and T_line, and large steps run into the flow limit. V = V0 (1 + v1 kappa):
@@ -109,6 +122,31 @@ class Air(eqx.Module):
     reference: Float[Array, ""]  # p_ref [bar].
     swelling: Float[Array, ""]  # v1: growth of the volume with contraction [1/%].
     line_time: Float[Array, "8"]  # T_line of valve spool and hose [s].
+    play: Float[Array, ""]  # Half the width of the valve's hysteresis [bar].
+    offset: Float[Array, "8"]  # What the loops are off by today [bar].
+    share: Float[Array, "8"]  # V0 / V_buffer: what filling takes from the buffer.
+    supply_time: Float[Array, ""]  # T_supply, in which the buffer recovers [s].
+    disturbance: Float[Array, ""]  # Standard deviation of d [bar].
+    disturbance_way: Float[Array, ""]  # Way of the valve after which d is another [bar].
+    disturbance_time: Float[Array, ""]  # T_wander: time after which it is all the same [s].
+
+    def held(self, held: Float[Array, "8"], command: Float[Array, "8"]) -> Float[Array, "8"]:
+        """What the valve makes of a new command [bar]."""
+        return jnp.clip(held, command - self.play, command + self.play)
+
+    def disturbed(
+        self, d: Float[Array, "8"], moved: Float[Array, "8"], n: Float[Array, "8"], h: float
+    ) -> Float[Array, "8"]:
+        """Value of d [bar] ``h`` [s] later; valves ``moved`` [bar], ``n`` are normal numbers."""
+        a = jnp.exp(-jnp.abs(moved) / self.disturbance_way - h / self.disturbance_time)
+        return a * d + jnp.sqrt(1.0 - a * a) * self.disturbance * n
+
+    def supplied(
+        self, buffer: Float[Array, ""], flow: Float[Array, "8"], h: float
+    ) -> Float[Array, ""]:
+        """Pressure of the buffer [bar] after ``h`` [s] of flow into the muscles [bar/s]."""
+        taken = jnp.sum(self.share * jnp.maximum(flow, 0.0))
+        return buffer + h * ((self.supply - buffer) / self.supply_time - taken)
 
     def opened(
         self,
@@ -121,21 +159,26 @@ class Air(eqx.Module):
         wanted = jnp.clip((command - pressure) / self.band, -1.0, 1.0)
         return opening + (wanted - opening) * (h / (self.line_time + h))
 
-    def rate(
+    def flow(
         self,
         pressure: Float[Array, "8"],
         opening: Float[Array, "8"],
+        buffer: Float[Array, ""],
         kappa: Float[Array, "8"],
-        kappa_rate: Float[Array, "8"],
     ) -> Float[Array, "8"]:
-        """dp/dt [bar/s] at pressure [bar], valve opening, contraction [%] and its rate [%/s]."""
+        """Rise of pressure by what flows in or out [bar/s], at pressures [bar], contraction [%]."""
         fill = self.fill_rate * jnp.sqrt(
-            jnp.maximum(self.supply - pressure, 0.0) / (self.supply - self.reference)
+            jnp.maximum(buffer - pressure, 0.0) / (self.supply - self.reference)
         )
         vent = self.vent_rate * jnp.sqrt(jnp.maximum(pressure, 0.0) / self.reference)
-        volume = 1.0 + self.swelling * kappa
-        flow = opening * jnp.where(opening > 0.0, fill, vent) / volume
-        return flow - (pressure + ATMOSPHERE) * self.swelling * kappa_rate / volume
+        return opening * jnp.where(opening > 0.0, fill, vent) / (1.0 + self.swelling * kappa)
+
+    def compression(
+        self, pressure: Float[Array, "8"], kappa: Float[Array, "8"], kappa_rate: Float[Array, "8"]
+    ) -> Float[Array, "8"]:
+        """Rise of pressure [bar/s] because the muscle's volume changes."""
+        swelling = self.swelling * kappa_rate / (1.0 + self.swelling * kappa)
+        return -(pressure + ATMOSPHERE) * swelling
 
 
 class Tendon(eqx.Module):

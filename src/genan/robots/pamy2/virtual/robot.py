@@ -5,6 +5,7 @@ implicit for the muscles on their stiff strings. Pure functions of one robot; ba
 ``vmap``.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -15,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int32, UInt32
 
 from genan.errors import SettingError, refuse
 from genan.jax_setup import compiling
@@ -36,12 +37,18 @@ class PamyState(eqx.Module):
     q: Float[Array, "4"]  # True joint angles [rad].
     qd: Float[Array, "4"]  # True joint velocities [rad/s].
     y: Float[Array, "8"]  # Muscle contractions [m].
-    y_creep: Float[Array, "8"]  # Relaxed contractions of the rubber [m].
+    y_creep: Float[Array, "8 branches"]  # Relaxed contractions of the rubber [m].
     slip: Float[Array, "8 elements"]  # Maxwell elements of the braid friction [m].
     slide: Float[Array, "8"]  # Sliding direction of the tendons, -1 to 1.
     bearing: Float[Array, "4"]  # Build-up of the bearing friction, -1 to 1.
     pressure: Float[Array, "8"]  # Muscle pressures [bar].
     opening: Float[Array, "8"]  # Valve openings, -1 (venting) to 1 (filling).
+    held: Float[Array, "8"]  # Pressures that the valves have been brought to hold [bar].
+    disturbance: Float[Array, "8"]  # What the pressures wander by [bar].
+    buffer: Float[Array, ""]  # Pressure of the buffer that all muscles fill from [bar].
+    late: Float[Array, ""]  # By how much the clock is late [s].
+    chance: UInt32[Array, "2"]  # Key of this session's random numbers.
+    ticks: Int32[Array, ""]  # Since the session began.
     tau: Float[Array, "4"]
     """Torque on the links by all but gravity, inertia and toy [N m]: of an ideal sensor."""
     commands: Float[Array, "delay 8"]  # Pressure commands on their way [bar], oldest first.
@@ -58,12 +65,18 @@ def state_at(
         q=q,
         qd=jnp.zeros(4),
         y=y,
-        y_creep=y,
+        y_creep=jnp.tile(y[:, None], parameters.muscle.creep_time.shape[0]),
         slip=jnp.zeros((8, elements)),
         slide=jnp.zeros(8),
         bearing=jnp.zeros(4),
         pressure=pressure,
         opening=jnp.zeros(8),
+        held=pressure,
+        disturbance=jnp.zeros(8),
+        buffer=parameters.air.supply,
+        late=jnp.zeros(()),
+        chance=jnp.zeros(2, jnp.uint32),
+        ticks=jnp.zeros((), jnp.int32),
         tau=jnp.zeros(4),
         commands=jnp.tile(pressure, (parameters.delay, 1)),
     )
@@ -80,12 +93,27 @@ def tick(
     ``push`` [N m] is a torque on the joints by someone who leans on the arm; no muscle knows of it,
     nor ``PamyState.tau``.
     """
-    queue = jnp.concatenate([state.commands, command[None]])
-    arriving = queue[0]
-    state = eqx.tree_at(lambda s: s.commands, state, queue[1:])
-    return jax.lax.fori_loop(
-        0, SUBSTEPS, lambda _, s: _substep(parameters, s, arriving, push), state
+    queue, air = jnp.concatenate([state.commands, command[None]]), parameters.air
+    chance = jax.random.fold_in(jax.random.wrap_key_data(state.chance), state.ticks)
+    n = jax.random.normal(chance, (9,), jnp.float32).astype(float)
+    held = air.held(state.held, queue[0])
+    state = dataclasses.replace(
+        state,
+        commands=queue[1:],
+        held=held,
+        disturbance=air.disturbed(state.disturbance, held - state.held, n[:8], TICK),
+        late=parameters.encoder.lateness(n[8]),
+        ticks=state.ticks + 1,
     )
+    wanted = held + air.offset + state.disturbance
+    return jax.lax.fori_loop(0, SUBSTEPS, lambda _, s: _substep(parameters, s, wanted, push), state)
+
+
+def session(state: PamyState, seed: Int32[Array, ""], hours: Float[Array, ""]) -> PamyState:
+    """The robot ``seed`` switched on at an age [h]: what does not repeat is drawn from both."""
+    bits = jax.lax.bitcast_convert_type(hours.astype(jnp.float32), jnp.uint32)
+    chance = jax.random.key_data(jax.random.fold_in(jax.random.key(seed), bits))
+    return dataclasses.replace(state, chance=chance, ticks=jnp.zeros((), jnp.int32))
 
 
 def _substep(
@@ -100,17 +128,20 @@ def _substep(
     to_percent = 100.0 / muscle.length
     kappa_rate = tendon.path_rate(state.qd) * to_percent
     opening = parameters.air.opened(state.opening, state.pressure, command, _H)
-    rate = parameters.air.rate(state.pressure, opening, state.y * to_percent, kappa_rate)
+    kappa = state.y * to_percent
+    flow = parameters.air.flow(state.pressure, opening, state.buffer, kappa)
+    rate = flow + parameters.air.compression(state.pressure, kappa, kappa_rate)
     pressure = jnp.maximum(state.pressure + _H * rate, 0.0)
 
     force = (
         jnp.maximum(muscle.static_force(pressure, state.y), 0.0)
         - muscle.friction(pressure, state.slip)
-        - muscle.creep_stiffness * (state.y - state.y_creep)
+        - muscle.creep(state.y, state.y_creep)
     )
     stretch = state.y - tendon.path(q_half)
     string = jnp.where(stretch > 0.0, tendon.stiffness, 0.0)
-    spring = muscle.stiffness(pressure, state.y) + muscle.creep_stiffness + string
+    creeping = jnp.sum(muscle.creep_stiffness, axis=-1)
+    spring = muscle.stiffness(pressure, state.y) + creeping + string
     dy = _H * (force - string * stretch) / (muscle.viscosity(pressure) + _H * spring)
     y = state.y + dy
     slide = tendon.slid(state.slide, dy)
@@ -124,7 +155,8 @@ def _substep(
     else:
         q, qd, toy = parameters.toy.advanced(arm, state.q, state.qd, qd, state.toy, _H)
 
-    return PamyState(
+    return dataclasses.replace(
+        state,
         q=q,
         qd=qd,
         y=y,
@@ -134,8 +166,8 @@ def _substep(
         bearing=arm.slid(state.bearing, _H * qd),
         pressure=pressure,
         opening=opening,
+        buffer=parameters.air.supplied(state.buffer, flow, _H),
         tau=tau,
-        commands=state.commands,
         toy=toy,
     )
 
@@ -196,9 +228,10 @@ class VirtualPamy2(VirtualRobot):
 
     def reset(self) -> None:
         """Put the arm back to hang at its rest controls, as after switching the robot on."""
-        self._state, self._ticks = self._resting, 0
+        self._ticks = 0
         VirtualPamy2.next_trial(self, 0)
         with on_the_bench():
+            self._state = _session(self._resting, np.int32(self.seed), np.asarray(self.hours))
             self._q = np.asarray(_read(self._aged, self._state))
 
     def next_trial(self, trial: int) -> None:
@@ -272,6 +305,7 @@ class VirtualPamy2(VirtualRobot):
                 self._resting,
                 jnp.asarray(pressures),
                 jnp.asarray(ages),
+                np.int32(self.seed),
             )
             program = self._compiled(arguments, skip=pressures.shape[1] - keep)
             q, truth = program(*arguments)
@@ -317,6 +351,7 @@ class VirtualPamy2Cup(VirtualPamy2):
 
 
 _aged = jax.jit(Drift.aged)
+_session = jax.jit(session)
 
 
 @partial(jax.jit, static_argnames="ticks")
@@ -332,7 +367,7 @@ def _hang(
 
 @jax.jit
 def _read(parameters: Parameters, state: PamyState) -> Float[Array, "4"]:
-    return parameters.encoder.read(state.q)
+    return parameters.encoder.read(state.q + state.late * state.qd)
 
 
 @jax.jit
@@ -362,6 +397,7 @@ def _run_batch(
     start: PamyState,
     pressures: Float[Array, "batch ticks 8"],
     hours: Float[Array, " batch"],
+    seed: Int32[Array, ""],
     skip: int,
 ) -> tuple[Float[Array, "batch keep 4"], dict[str, Array]]:
     def one(
@@ -372,9 +408,10 @@ def _run_batch(
         def observed(
             state: PamyState, command: Float[Array, "8"]
         ) -> tuple[PamyState, tuple[Any, Any]]:
-            return tick(aged, state, command), (aged.encoder.read(state.q), _truth(state))
+            return tick(aged, state, command), (_read(aged, state), _truth(state))
 
-        ready, _ = jax.lax.scan(lambda s, c: (tick(aged, s, c), None), start, commands[:skip])
+        on = session(start, seed, age)
+        ready, _ = jax.lax.scan(lambda s, c: (tick(aged, s, c), None), on, commands[:skip])
         return jax.lax.scan(observed, ready, commands[skip:])[1]
 
     return jax.vmap(one)(pressures, hours)
