@@ -361,7 +361,7 @@ def _dataset_headline(study: Study, size: Size, figures: Sequence[Figure]) -> st
         f"with {count} trajectories the error {_after(size.horizon)} is "
         f"{say(at(many, count), many.unit)} and {say(at(reacher, count), reacher.unit)} of the "
         "reacher's trials succeed"
-        for count in (many.places[0], many.places[-1])
+        for count in dict.fromkeys((many.places[0], many.places[-1]))
     )
 
 

@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 from tests.docs.typed import typed
+from tests.experiments.two_nodes import TINY
 
 from experiments.executors import LocalExecutor
-from experiments.jobs import Job, in_order, policy_actuators
-from experiments.sizes import SMOKE
+from experiments.jobs import Job, in_order, plain_fit, policy_actuators
+from experiments.sizes import SIZES, SMOKE
 from experiments.store import DONE, Store
 from experiments.studies import STUDIES
 from experiments.work import perform
+from genan.actuator import load
 from genan.evaluation.study_result import StudyResult
 from genan.rl.policy import Policy
 
@@ -97,7 +99,9 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Studied:
 
 
 @pytest.mark.slow
-def test_all_studies_run_are_killed_go_on_and_are_known(studied: Studied, tmp_path: Path) -> None:
+def test_all_studies_run_are_killed_go_on_and_are_known(
+    studied: Studied, tmp_path: Path, experiments: Any
+) -> None:
     out, before, after = studied.out, studied.before, studied.after
     assert studied.workers
     assert studied.went_on.returncode == 0, studied.went_on.stdout + studied.went_on.stderr
@@ -106,8 +110,8 @@ def test_all_studies_run_are_killed_go_on_and_are_known(studied: Studied, tmp_pa
     everything = in_order([job for study in STUDIES.values() for job in study.jobs(SMOKE)])
     assert set(after) == {job.id for job in everything}
 
-    again = subprocess.run(studied.command, capture_output=True, text=True)
-    assert again.returncode == 0 and f"{len(everything)} jobs known already" in again.stdout
+    again = experiments("all", "--size", "smoke", "--out", out)
+    assert again.code == 0 and f"{len(everything)} jobs known already" in again.out
     assert _finished(out / "jobs") == after
     for name in STUDIES:
         assert StudyResult.load(out / f"{name}-smoke.study.json").complete
@@ -118,6 +122,10 @@ def test_all_studies_run_are_killed_go_on_and_are_known(studied: Studied, tmp_pa
         found = perform(job, fresh)
         kept = store.find(job)
         assert kept is not None and json.loads(json.dumps(found.result)) == kept.result, job.label
+    # A study of how many trajectories it takes fits to the first of them.
+    few = plain_fit(SMOKE, trajectories=12)
+    perform(few, fresh)
+    assert load(fresh.folder(few)).record["data"]["trajectories"] == 12
 
 
 @pytest.mark.slow
@@ -158,14 +166,14 @@ sys.exit(max(main(words) for words in json.loads(sys.argv[1])))"""
 def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_path: Path) -> None:
     """With the settings of the study's own trainings, whose programs are then compiled already."""
     jobs = Store(studied.out / "jobs")
-    few = ("--num-envs", 32, "--judge", 32, "--task.pool", SMOKE.pool)
-    few += ("--ppo.num-steps-per-env", 64, "--ppo.num-minibatches", 2)
+    few = ("--num-envs", 8, "--judge", 8, "--task.pool", SMOKE.pool)
+    few += ("--ppo.num-steps-per-env", 16, "--ppo.num-minibatches", 2)
     tennis = typed(
         "genan train table-tennis --actuators runs/actuators --steps 25000000 "
         "--out runs/table-tennis",
         *few,
         actuators=jobs.folder(policy_actuators(SMOKE)),
-        steps=2048,
+        steps=128,
         out=tmp_path / "tennis",
     )
     cup = typed(
@@ -173,12 +181,12 @@ def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_
         "--out runs/ball-in-a-cup",
         *few,
         actuators=jobs.folder(policy_actuators(SMOKE, cup=True)),
-        steps=2048,
+        steps=128,
         out=tmp_path / "cup",
     )
     command = [sys.executable, "-c", COMMANDS, json.dumps([tennis, cup])]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr.count("of 32 episodes") == 2, done.stderr
+    assert done.returncode == 0 and done.stderr.count("of 8 episodes") == 2, done.stderr
     assert [Policy.load(tmp_path / name).contract.robot for name in ("tennis", "cup")] == [
         "pamy2",
         "pamy2-cup",
@@ -222,17 +230,20 @@ def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_fails_says_why_and_costs_no_other(tmp_path: Path, experiments: Any) -> None:
+def test_a_job_that_fails_says_why_and_costs_no_other(
+    tmp_path: Path, experiments: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SIZES, "smoke", TINY)
     # A recording cannot go on from a file that is none.
     test = next(
-        job for job in in_order(STUDIES["history"].jobs(SMOKE)) if job.label.endswith("(test)")
+        job for job in in_order(STUDIES["history"].jobs(TINY)) if job.label.endswith("(test)")
     )
     folder = Store(tmp_path / "jobs").folder(test)
     folder.mkdir(parents=True)
     (folder / "data.h5.partial").write_bytes(b"not a recording")
     answer = experiments("history", "--size", "smoke", "--out", tmp_path)
     assert answer.code == 2
-    assert "failed: record 8 trajectories with the racket (test)" in answer.out
+    assert "failed: record 3 trajectories with the racket (test)" in answer.out
     assert "failed, which it needs" in answer.out
     done = {job["kind"] for job in map(_job, (tmp_path / "jobs").glob(f"*/{DONE}"))}
     assert "fit" in done

@@ -170,7 +170,7 @@ def test_trainings_are_shown_one_by_one(tmp_path: Path) -> None:
     assert result.command == "python -m experiments transfer --size full --seeds 0 1"
 
 
-def test_two_trials_can_tell_nothing(tmp_path: Path) -> None:
+def test_a_trial_can_tell_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     _filled(store, SMOKE, 0.0)
     findings = STUDIES["transfer"].result(SMOKE, store).findings

@@ -92,7 +92,10 @@ def main(root: Path) -> dict[str, Any]:
     store, found = Store(root), {}
     try:
         found["said"] = study_by_command(cluster.address, root)
-        executor = RayExecutor(root, address=cluster.address)
+        found["left"] = [path.name for path in root.iterdir() if path.name.startswith(".")]
+        found["connected"] = ray.is_initialized()
+
+        executor = RayExecutor(root, address=cluster.address)  # the cluster is still there
         found["words"] = executor.words
         now = run(tiny_jobs(), store, executor)
         found["failed"], found["done"], found["known"] = (
@@ -100,11 +103,6 @@ def main(root: Path) -> dict[str, Any]:
             now.done,
             now.known,
         )
-        executor.close()
-        found["left"] = [path.name for path in root.iterdir() if path.name.startswith(".")]
-        found["connected"] = ray.is_initialized()
-
-        executor = RayExecutor(root, address=cluster.address)  # the cluster is still there
         long = [collect_job(replace(TINY, trajectories=LONG + k)) for k in range(2)]
         for job in long:
             executor.start(job)
