@@ -9,14 +9,16 @@ from typing import Any
 
 from experiments.sizes import ABLATIONS, Size
 
-RECIPES = {"collect": 1, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 1, "transfer": 1}
+RECIPES = {"collect": 2, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 1, "transfer": 2}
 """What kinds of jobs there are. The number is part of every fingerprint: it is raised when a kind
 of job comes to mean something else, so that old results are not taken for new ones."""
 ON_CPU = ("collect", "transfer")
 """Kinds of jobs that a GPU does not help."""
 
-CONTROL_NOISE = 0.01
-"""Of actuators that policies are trained on (docs/actuators.md)."""
+HISTORY_NOISE = 0.0001745
+"""Of actuators that policies are trained on [rad] (docs/actuators.md)."""
+LATER = 6.0
+"""When test data are recorded: hours after the training data [h]."""
 CUP_INTERVAL = 0.15
 """Shortest time between two drawn controls where the arm holds a cup, which is swung faster [s]."""
 PLAIN: Mapping[str, Any] = {"history_length": 3, "history_stride": 1}
@@ -95,6 +97,7 @@ def collect_job(size: Size, part: str = "train", *, cup: bool = False) -> Job:
         "seed": size.seeds[part],
         "interval": 0.5,
         "shortest_interval": CUP_INTERVAL if cup else None,
+        "hours": LATER if part == "test" else 0.0,
     }
     held = "cup" if cup else "racket"
     return Job("collect", settings, label=f"record {count} trajectories with the {held} ({part})")
@@ -141,9 +144,9 @@ def policy_actuators(
 ) -> Job:
     """Actuators to train policies on."""
     count = trajectories or size.trajectories
-    label = f"{loss} loss with control noise, {count} trajectories{' with the cup' if cup else ''}"
-    noise = CONTROL_NOISE
-    return fit_job(size, trajectories=count, cup=cup, label=label, loss=loss, control_noise=noise)
+    label = f"{loss} loss with history noise, {count} trajectories{' with the cup' if cup else ''}"
+    noise = HISTORY_NOISE
+    return fit_job(size, trajectories=count, cup=cup, label=label, loss=loss, history_noise=noise)
 
 
 def train_job(

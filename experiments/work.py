@@ -120,7 +120,7 @@ def _collect(job: RunningJob) -> dict[str, Any]:
     if not path.exists():  # else: interrupted between the last two files
         channels = Channels.of_robot(Robot.load(made["robot"].removeprefix(VIRTUAL)))
         plan = Plan(seed=made["seed"], signal=Spline(made["interval"], made["shortest_interval"]))
-        robot = open_virtual(made["robot"], seed=made["robot_seed"])
+        robot = open_virtual(made["robot"], seed=made["robot_seed"], hours=made["hours"])
         with Recorder.resume_or_create(
             path, channels, provenance={**made, "versions": versions()}
         ) as recorder:

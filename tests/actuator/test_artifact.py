@@ -173,11 +173,13 @@ def test_members_mean_and_disagreement() -> None:
     np.testing.assert_allclose(made.disagreement(q, u), each.std(axis=0).sum(), rtol=1e-4)
 
 
-def test_the_bundled_actuators_of_the_first_version_load_with_their_settings() -> None:
+def test_settings_are_read_by_the_names_of_the_first_version_too() -> None:
     contract, record = read_contract(bundled_actuators("pamy2"))
-    assert "rate" in record["settings"]  # as genan 0.1 called it
     settings = FitSettings.from_settings(record["settings"])
     assert settings.architecture == contract.architecture and settings.learning_rate is None
+    old_names = {"learning_rate": "rate", "batch_size": "batch"}
+    first = {old_names.get(name, name): value for name, value in record["settings"].items()}
+    assert "rate" in first and FitSettings.from_settings(first) == settings
     made = artifact.load(bundled_actuators("pamy2"))
     assert made.contract == contract
     assert repr(made).startswith("Ensemble(robot 'pamy2', joints ") and "position loss" in repr(
