@@ -68,12 +68,12 @@ def test_a_known_drive_is_found(driven: Trajectories, loss: str) -> None:
         driven,
         "pendulum",
         loss=loss,
-        hidden=(32, 32),
+        hidden=(32,),
         members=2,
-        epochs=40,
+        epochs=10,
         history_length=1,
         batch_size=64,
-        learning_rate=5e-3,
+        learning_rate=1e-2,
         **extra,
     )
     robot = Robot.load("pendulum")
@@ -130,13 +130,16 @@ def test_stopping_and_going_on_gives_the_same_weights_to_the_bit(
 
 
 KILLED = """
-import sys
+import sys, time
 import genan.actuator.fitting as fitting
 from genan.actuator import FitObserver, FitSettings, Fitting
 fitting.CHECKPOINT_SECONDS = 0.0
-settings = FitSettings(hidden=(16,), members=2, epochs=300, batch_size=64, history_length=2)
+settings = FitSettings(hidden=(16,), members=2, epochs=40, batch_size=64, history_length=2)
 run = Fitting(sys.argv[1], "two-link", settings, out=sys.argv[2])
-run.run(FitObserver(progress=lambda now: print(now.epoch, flush=True)))
+def progress(now):
+    print(now.epoch, flush=True)
+    time.sleep(0.02)  # so that it is not done before it is killed
+run.run(FitObserver(progress=progress))
 """
 
 
@@ -152,11 +155,11 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_weights(tmp_path: Path) -> 
                 process.send_signal(signal.SIGKILL)
                 break
     assert process.returncode == -signal.SIGKILL
-    settings = FitSettings(hidden=(16,), members=2, epochs=300, batch_size=64, history_length=2)
+    settings = FitSettings(hidden=(16,), members=2, epochs=40, batch_size=64, history_length=2)
     again = Fitting(tmp_path / "data.h5", "two-link", settings, out=tmp_path / "killed")
     assert again.resumed >= 2.0
     whole = genan.fit(
-        data, "two-link", hidden=(16,), members=2, epochs=300, batch_size=64, history_length=2
+        data, "two-link", hidden=(16,), members=2, epochs=40, batch_size=64, history_length=2
     )
     ensemble = again.run()
     assert ensemble is not None and same(ensemble, whole)

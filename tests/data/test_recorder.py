@@ -229,7 +229,7 @@ _CHILD = textwrap.dedent("""
             length = int(rng.integers(3, 300))
             q = rng.standard_normal((length, 2))
             recorder.append(q, rng.uniform(size=(length, 1)), truth={{"tau": -q}})
-            time.sleep(0.002)  # however fast the machine, ten kills come before the end
+            time.sleep(0.002)  # however fast the machine, the kills come before the end
             if number % 100 == 0:
                 print(number, flush=True)
         print("finishing", flush=True)
@@ -255,14 +255,14 @@ def _run_to_the_end(path, count):
 
 
 @pytest.mark.slow
-def test_killed_at_ten_random_moments(tmp_path):
-    count = 2000
+def test_killed_at_random_moments(tmp_path):
+    count = 1000
     whole, broken = tmp_path / "whole.h5", tmp_path / "broken.h5"
     _run_to_the_end(whole, count)
     expected = load(whole)
     dice = random.Random(0)
     recorded, kills = 0, 0
-    while kills < 10:
+    while kills < 5:
         child = _start(broken, count)
         if (
             kills % 3
