@@ -1,6 +1,6 @@
 """Real robots from their logs to a judgement, by the three commands of docs/from-your-logs.md.
 
-    python benchmarks/real_logs.py LOGS [--out runs/real] [--only pamy1 xl330-800]
+    python benchmarks/real_logs.py LOGS [--out runs/real] [--only pamy1 xl330-800] [--fit='...']
 
 LOGS is a folder with ``<name>.npz`` and the robot's model ``<name>.xml``. For every case below,
 ``genan new-robot`` writes a robot.toml, then ``genan import``, ``genan fit`` and ``genan evaluate``
@@ -15,6 +15,7 @@ import json
 import re
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,8 +102,9 @@ def describe(case: Case, logs: Path, folder: Path) -> None:
     path.write_text(text)
 
 
-def judge(case: Case, logs: Path, folder: Path) -> dict[str, Any]:
-    """From the log to evaluation.json and inspection.json; what took how long."""
+def judge(case: Case, logs: Path, folder: Path, more: Sequence[str] = ()) -> dict[str, Any]:
+    """From the log to evaluation.json and inspection.json, with ``more`` flags of ``genan fit``;
+    what took how long."""
     finished = folder / "case.json"
     if finished.exists():
         return json.loads(finished.read_text())
@@ -118,7 +120,7 @@ def judge(case: Case, logs: Path, folder: Path) -> dict[str, Any]:
         run("inspect", train, "--robot", robot, "--out", folder / "inspection")
     if not (folder / "actuators" / "actuator.json").exists():
         seconds["fit"] = run(
-            "fit", "--data", train, "--robot", robot, "--out", folder / "actuators"
+            "fit", "--data", train, "--robot", robot, "--out", folder / "actuators", *more
         )
     dt = json.loads((folder / "actuators" / "actuator.json").read_text())["contract"]["dt"]
     horizon = str(round(SECONDS / dt))
@@ -169,6 +171,7 @@ def main() -> None:
     asked.add_argument(
         "--only", nargs="*", help="cases or logs to run; left out: all that are there"
     )
+    asked.add_argument("--fit", default="", help="more flags of genan fit, as one word")
     given = asked.parse_args()
     rows, words, means = [], [], []
     for case in CASES:
@@ -177,7 +180,7 @@ def main() -> None:
         if not there or (case.asked if not given.only else not wanted & set(given.only)):
             continue
         folder = given.out / case.name
-        line, steps = row(case, folder, judge(case, given.logs, folder))
+        line, steps = row(case, folder, judge(case, given.logs, folder, shlex.split(given.fit)))
         rows.append(line)
         words.append((case.name, inspected(folder)))
         if case.log == "xl330" and not case.asked:
