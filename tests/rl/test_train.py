@@ -140,6 +140,7 @@ def test_the_program_of_the_readme_goes_from_a_recording_to_a_policy(tmp_path, m
     monkeypatch.chdir(tmp_path)
     for name, seed in (("data.h5", "0"), ("test.h5", "1")):
         few = ["--trajectories", "4", "--seed", seed, "--out", name]
+        few += ["--duration", "1", "--ramp", "0.2", "--settle", "0.1"]
         assert main(["collect", "--robot", "virtual-pamy2", *few]) == 0
     chosen = preset("reacher")._replace(task=TASK, ppo=PPO)
     monkeypatch.setattr("genan.rl.train.presets", lambda *_, **__: chosen)
