@@ -8,7 +8,12 @@ from tests.docs.own_robot import prepare_logs, prepare_recordings, prepare_table
 
 #: Flags that are set to these values wherever the verb is run.
 SMALLER: dict[str, dict[str, tuple[str, ...]]] = {
-    "collect": {"--trajectories": ("4",)},  # of 2 s each
+    "collect": {
+        "--trajectories": ("4",),
+        "--duration": ("1",),
+        "--ramp": ("0.2",),
+        "--settle": ("0.1",),
+    },
     "fit": {"--members": ("1",), "--hidden": ("8",), "--epochs": ("1",)},
     "evaluate": {"--horizon": ("20",)},
 }

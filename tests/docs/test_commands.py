@@ -154,8 +154,8 @@ def run_program(step: Program, names: dict[str, Any], folder: Path) -> None:
 def run_other(step: Command, folder: Path) -> None:
     """Commands that are not genan's.
 
-    ``pip`` finds everything installed, genan from this folder, and asks no index. ``make`` is
-    looked at only: ``make demo`` takes minutes, and ``make test`` is what runs this.
+    ``pip`` is looked at only: what the pages install, one test installs at once. So is ``make``:
+    ``make demo`` takes minutes, and ``make test`` is what runs this.
     """
     program, *rest = step.words
     if program == "pip":
@@ -163,22 +163,28 @@ def run_other(step: Command, folder: Path) -> None:
         assert asked and {extra for part in asked for extra in part.split(",")} <= set(EXTRAS), str(
             step
         )
-        command = [sys.executable, "-m", "pip", *rest, "--no-index"]
-        done = subprocess.run(
-            [word.replace(".[", "genan[") for word in command],
-            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0 and "does not provide" not in done.stderr, (
-            f"{step}\n{done.stderr}"
-        )
+        assert rest[0] == "install" and all(word.startswith((".[", "genan[")) for word in rest[1:])
     elif program == "make":
         assert re.search(rf"^{rest[0]}:", (ROOT / "Makefile").read_text(), re.M), str(step)
     elif program == "python":
         run_python(step, rest, folder)
     else:
         raise AssertionError(f"{step} runs {program}, which the tests do not know how to run")
+
+
+def test_what_the_pages_install_is_there() -> None:
+    """``pip`` finds everything installed, genan from this folder, and asks no index."""
+    commands = [step for page in PAGES for step in steps(page) if isinstance(step, Command)]
+    asked = {word for step in commands if step.words[0] == "pip" for word in step.words[2:]}
+    assert asked
+    wanted = sorted(word.replace(".[", "genan[") for word in asked)
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *wanted, "--no-index"],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "does not provide" not in done.stderr, done.stderr
 
 
 def run_python(step: Command, rest: list[str], folder: Path) -> None:
