@@ -60,13 +60,15 @@ _use_the_entry_points_of_this_tree()
 LONGEST = (
     "experiments/test_main.py",
     "docs/test_commands.py",
-    "benchmarks/test_real_logs.py",
     "examples/test_examples.py",
     "experiments/test_cluster.py",
+    "benchmarks/test_real_logs.py",
+    "evaluation/test_transfer.py",
     "cli/test_collect.py",
+    "cli/test_fit.py",
     "test_any_robot.py",
     "rl/test_train.py",
-    "cli/test_fit.py",
+    "dynamics/test_against_mujoco.py",
 )
 
 
