@@ -71,10 +71,10 @@ ELSEWHERE: dict[str, str] = {
             "python -m experiments accuracy --size small",
             "python -m experiments all --size smoke",
             "python -m experiments history stride --size full",
-            "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 150000000 --out "
-            "runs/ball-in-a-cup",
-            "genan train table-tennis --actuators runs/actuators --steps 25000000 --out "
-            "runs/table-tennis",
+            "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 80000000 "
+            "--task.control-spread 0.03 --out runs/ball-in-a-cup",
+            "genan train table-tennis --actuators runs/actuators --steps 25000000 "
+            "--task.control-spread 0.05 --out runs/table-tennis",
         ),
         "cli/test_train": (
             "genan train reacher --robot robot.toml --actuators mine --out my-reacher",
