@@ -18,7 +18,7 @@ import numpy as np
 from machine import machine
 
 from genan import actuator
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.rl.policy import Policy
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=16)
     parser.add_argument("--actuators", type=Path, nargs="+", help="folders")
     arguments = parser.parse_args()
-    use_cache()
+    prepare()
     print(machine())
     u = controls(arguments.episodes)[:, : max(MOMENTS) + 1]
     rest = Robot.load("pamy2-cup").u_rest

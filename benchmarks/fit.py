@@ -28,7 +28,7 @@ from machine import machine
 from genan.actuator.fitting import FitObserver, Fitting
 from genan.actuator.settings import FitSettings
 from genan.data import Channels, Trajectories, write
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot import Robot
 
 
@@ -84,7 +84,7 @@ def product_rate(members: int, batch: int, width: int, precision: str) -> float:
 
 
 def main(flags: Benchmark) -> None:
-    use_cache()
+    prepare()
     print(machine(), jax.devices()[0])
     robot = Robot.load("pamy2")
     with tempfile.TemporaryDirectory() as folder:

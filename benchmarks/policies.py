@@ -33,7 +33,7 @@ from machine import machine
 from genan import actuator
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
-from genan.jax_setup import QUICK, use_cache
+from genan.jax_setup import QUICK, prepare
 from genan.rl.config import TrainSettings, preset
 from genan.rl.train import PolicyTraining
 from genan.robot import Robot
@@ -106,7 +106,7 @@ def main() -> None:
     if arguments.updates < 1 or arguments.skrl < 0:
         parser.error("--updates must be at least 1, and --skrl 0 or more")
     if arguments.cache:
-        use_cache()
+        prepare()
     ensemble = actuator.load(arguments.actuators or bundled_actuators("pamy2"))
     network = ensemble.contract.architecture
     print(f"{machine()}, JAX {jax.__version__} on {jax.devices()[0].device_kind}; load {load()}")

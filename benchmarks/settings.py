@@ -29,7 +29,7 @@ from genan.data import load
 from genan.dynamics import load_dynamics
 from genan.evaluation.accuracy import judge_ensemble, plan
 from genan.evaluation.held_control import freeze, judge_held_control
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot import Robot
 
 DEGREE = math.pi / 180.0
@@ -80,7 +80,7 @@ class Settings:
 
 
 def main(flags: Settings) -> None:
-    use_cache()
+    prepare()
     robot = Robot.load(flags.robot)
     dynamics = load_dynamics(robot)
     train = load(

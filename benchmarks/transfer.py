@@ -15,7 +15,7 @@ from machine import machine
 
 import genan  # noqa: F401  (before JAX)
 from genan.evaluation.transfer import load_policy, open_trials, transfer
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot.package import bundled_policy
 from genan.tasks.registry import task_names
 
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--policy", help="folder; left out, the bundled policy")
     parser.add_argument("--robot-seed", type=int, default=0)
     arguments = parser.parse_args()
-    use_cache()
+    prepare()
     policy = load_policy(arguments.policy or bundled_policy(arguments.task), arguments.task)
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as out:

@@ -87,9 +87,9 @@ def perform(
     """Do ``job``, whose needs are done, and keep what it found; what another process has found
     meanwhile is taken.
     """
-    from genan.jax_setup import use_cache
+    from genan.jax_setup import prepare
 
-    use_cache()
+    prepare()
     with store.held(job, stopping=stopping) as folder:
         known = store.find(job)
         if known is not None and store.usable(job):

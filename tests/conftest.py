@@ -8,6 +8,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import jax
 import pytest
 from tests.browser import browser  # noqa: F401
 from tests.commands import Answer, refusal, runner
@@ -24,11 +25,14 @@ os.environ["MPLBACKEND"] = "Agg"
 # Compiling is most of the tests' time: programs that run for milliseconds are compiled for seconds.
 # XLA is therefore told to optimise little. It aborts at flags that it does not know, so each is set
 # only where it exists: the older code generator, which compiles three times faster, was removed in
-# 0.11.1. Flags of the user's own win.
+# 0.11.1. Flags of the user's own win. Programs run in the thread that asks for them, as they do for
+# users (``genan.jax_setup.prepare``).
 _FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
 if tuple(int(part) for part in version("jaxlib").split(".")[:3]) < (0, 11, 1):
     _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
+    _FLAGS.append("--xla_cpu_enable_concurrency_optimized_scheduler=false")
 os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")]).strip()
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 # Tracing makes millions of objects, and almost none is garbage in a cycle.
 gc.set_threshold(100_000, 20, 50)

@@ -70,10 +70,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GENAN_CACHE_DIR") or cache / "genan") / "compiled"
 
 
-def use_cache() -> None:
-    """Switch JAX's persistent cache on; a folder that cannot be written only costs the cache."""
+def prepare() -> None:
+    """Switch JAX's persistent cache on; a folder that cannot be written only costs the cache. And
+    programs on the CPU run in the thread that asks for them: a tick of a virtual robot takes two
+    thirds of the time that it takes when it is handed to another thread."""
     import jax
 
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -109,7 +109,7 @@ def test_names_and_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
         name, value = NAME, "tests.tasks.hold_pose:HOLD_POSE"
 
     monkeypatch.setattr(
-        registry, "entry_points", lambda group: [Point] if group == "genan.tasks" else []
+        registry, "installed", lambda group: [Point] if group == "genan.tasks" else []
     )
     assert task_entry(NAME).settings.robot == "pamy2"
     Point.value = "json:dumps"

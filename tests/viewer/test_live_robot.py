@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from genan.evaluation import transfer as arena
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot.package import bundled_policy
 from genan.viewer.live import LiveOrder, LiveReport, LiveRobot, LiveSettings
 
@@ -34,7 +34,7 @@ class Desk:
 
 
 def watch(task: str, story: Callable[[Desk], Story]) -> Desk:
-    use_cache()
+    prepare()
     desk = Desk(story)
     settings = LiveSettings(task, bundled_policy(task))
     LiveRobot(

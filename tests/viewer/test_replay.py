@@ -8,7 +8,7 @@ from genan.actuator.errors import recorded_past, rollouts
 from genan.data import Channels, Summary, Trajectories, summary, write
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.viewer.ghosts import GhostSimulation
@@ -35,7 +35,7 @@ def recording(tmp_path: Path) -> Summary:
 
 @pytest.mark.slow
 def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: Summary) -> None:
-    use_cache()
+    prepare()
     ensemble, dynamics, data = (
         load_actuators(bundled_actuators("pamy2")),
         load_dynamics(ROBOT),

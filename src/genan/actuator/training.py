@@ -176,8 +176,9 @@ def shuffled(places: Numbers, count: int, seed: UInt32[Array, "2"]) -> Numbers:
         return left * b + right
 
     x = permuted(places.astype(jnp.uint32))
-    for _ in range(3 if count > 10_000 else 12):  # each leaves less than one in sqrt(n) outside
-        x = jnp.where(x < count, x, permuted(x))
+    again = lambda _, x: jnp.where(x < count, x, permuted(x))
+    # Each leaves less than one in sqrt(n) outside.
+    x = jax.lax.fori_loop(0, 3 if count > 10_000 else 12, again, x, unroll=count > 10_000)
     return jnp.minimum(x, count - 1).astype(places.dtype)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from genan.cli import terminal
 from genan.cli.terminal import Bars, say
 from genan.errors import check_numbers, refuse
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.provenance import versions
 from genan.robot import Robot
 from genan.robot.package import check_offers, open_virtual
@@ -88,7 +88,7 @@ class Collect:
             if len(file) > total:
                 more = f"{file.partial} already holds more than the {total} asked for"
                 say(f"{more}; keeping all.", stderr=True)
-            use_cache()
+            prepare()
             started, seed = time.perf_counter(), self.robot_seed
             virtual = open_virtual(self.robot, seed=seed, hours=self.hours, drift=self.drift)
             with terminal.interruptible() as stopping, Bars() as bars:

@@ -13,7 +13,7 @@ from genan.cli import terminal
 from genan.cli.terminal import Bars, estimate, given, print_table, say
 from genan.errors import SettingError, refuse
 from genan.files import sentences, write_atomically
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot import Robot
 from genan.words import number, reading_unit, shortened
 
@@ -67,7 +67,7 @@ class Evaluate:
         )  # fmt: skip
         folder = self.out or self.actuators / ("cross-validation" if crossing else "evaluation")
         terminal.check_out(folder, overwrite=self.overwrite or self.out is None)
-        use_cache()
+        prepare()
         from genan.actuator import save
         from genan.evaluation.actuators import headline, load_robot
         from genan.report.verdict import cross_validation_verdict, verdict

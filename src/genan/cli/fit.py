@@ -12,7 +12,7 @@ from genan.actuator.settings import FitSettings
 from genan.cli import terminal
 from genan.cli.terminal import Bars, estimate, print_table, say, time_left
 from genan.files import sentences
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot import Robot
 from genan.words import reading_unit
 
@@ -48,7 +48,7 @@ class Fit:
     settings: tyro.conf.OmitArgPrefixes[FitSettings] = field(default_factory=FitSettings)
 
     def run(self) -> None:
-        use_cache()
+        prepare()
         from genan.actuator.fitting import FitInterruptedError
 
         names = ("out", "choose", "from_", "anyway", "overwrite")

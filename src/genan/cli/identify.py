@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genan.cli.terminal import check_out, console
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot.package import check_offers, open_virtual
 
 
@@ -28,7 +28,7 @@ class Identify:
     def run(self) -> None:
         package = check_offers(self.robot, "identify", "to identify")
         check_out(self.out, overwrite=self.overwrite)
-        use_cache()
+        prepare()
         robot = open_virtual(self.robot, seed=self.robot_seed, hours=self.hours, drift=self.drift)
         found = package.load("identify")(robot, seed=self.seed)
         for line in found.lines():

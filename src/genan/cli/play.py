@@ -13,7 +13,7 @@ import tyro
 import genan
 from genan.cli.terminal import Bars, check_out, print_table, say
 from genan.errors import refuse
-from genan.jax_setup import compiling, use_cache
+from genan.jax_setup import compiling, prepare
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy
 from genan.tasks.registry import task_entry, task_settings
@@ -67,7 +67,7 @@ class Play:
             check_out(path, overwrite=self.overwrite, flag="--video", folder=False)
             missing = f"There is no folder {path.parent} to put the film into"
             refuse((not path.parent.is_dir(), f"{missing}; make it or give another --video."))
-        use_cache()
+        prepare()
         import jax
 
         from genan.tasks.task import load_environment, random_agent, record_episodes, zero_agent

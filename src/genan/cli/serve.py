@@ -7,7 +7,7 @@ from pathlib import Path
 
 from genan.cli.terminal import given, interruptible
 from genan.errors import refuse
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot.package import check_offers, open_virtual
 
 
@@ -35,7 +35,7 @@ class Serve:
         refuse((self.seed < 0, f"A seed must not be negative, got {self.seed}."))
         # Whoever started it in the background ends it by SIGTERM, which is as good as Ctrl-C.
         with interruptible(signal.SIGTERM) as stopping:
-            use_cache()
+            prepare()
             server = package.load("server")(
                 lambda: open_virtual(self.robot, seed=self.seed, hours=self.hours), host=self.host,
                 port=self.port, watchdog=self.watchdog, ramp=self.ramp, log=self.log,

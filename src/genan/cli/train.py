@@ -12,7 +12,7 @@ import genan
 from genan.cli.terminal import Bars, interruptible, time_left
 from genan.errors import listing, refuse
 from genan.files import sentences
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.rl.config import PPOSettings, TrainSettings, preset
 from genan.tasks.registry import TaskSettings, task_entry, task_names
 
@@ -44,7 +44,7 @@ class Train(Generic[T]):
     ppo: PPOSettings  # How it learns.
 
     def run(self) -> None:
-        use_cache()
+        prepare()
         import jax
 
         def show(now: "PolicyTraining") -> None:

@@ -12,7 +12,7 @@ import tyro
 
 from genan.cli.terminal import Bars, check_out, given, interruptible, print_table, say
 from genan.errors import refuse
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robot import Robot
 from genan.robot.package import VIRTUAL, bundled_policy, check_offers
 from genan.tasks.registry import task_entry
@@ -45,7 +45,7 @@ class PolicyOnRobot:
         there = given(host=self.host, port=self.port, wiring=self.wiring)
         settings = {**given(hours=self.hours, **more), **there}
         if self.virtual:
-            use_cache()
+            prepare()
             settings["paced"] = self.realtime
         return settings
 

@@ -47,6 +47,8 @@ def collect(
 ) -> Iterator[Collected]:
     """Record trajectories ``start`` to ``stop - 1`` of the plan, in order."""
     described, size = robot.robot, robot.group
+    if 2 * (stop - start) <= size:  # a few: in groups of an eighth, which are computed sooner
+        size = max(1, size // 8)
     bounds = described.u_explore if plan.bounds is None else plan.bounds
     for control, low, high in zip(described.controls, *bounds, strict=True):
         if not control.lower <= low < high <= control.upper:
@@ -59,13 +61,14 @@ def collect(
         try:
             for first in range(start - start % size, stop + workers * size, size):
                 if first < stop:
-                    running.append((first, pool.submit(_group, robot, plan, bounds, first)))
+                    group = range(first, first + size)
+                    running.append((first, pool.submit(_group, robot, plan, bounds, group)))
                 if running and first >= running[0][0] + workers * size:
-                    done, group = running.popleft()
-                    yield from group.result()[max(0, start - done) : stop - done]
+                    done, recorded = running.popleft()
+                    yield from recorded.result()[max(0, start - done) : stop - done]
         finally:
-            for _, group in running:
-                group.cancel()
+            for _, recorded in running:
+                recorded.cancel()
 
 
 def record(
@@ -91,9 +94,9 @@ def record(
     return len(recorder) >= trajectories
 
 
-def _group(virtual: VirtualRobot, plan: Plan, bounds: np.ndarray, first: int) -> list[Collected]:
-    """A whole group of trajectories from ``first`` on, whatever was asked for."""
-    robot, indices = virtual.robot, np.arange(first, first + virtual.group)
+def _group(virtual: VirtualRobot, plan: Plan, bounds: np.ndarray, group: range) -> list[Collected]:
+    """A whole group of trajectories, whatever was asked for."""
+    robot, indices = virtual.robot, np.array(group)
     drawn: dict[str, Any] = {"bounds": bounds, "duration": plan.duration, "dt": robot.dt}
     chances = (np.random.default_rng([plan.seed, int(i)]) for i in indices)
     u = np.stack([plan.signal.draw(chance, **drawn) for chance in chances])

@@ -17,7 +17,7 @@ fuses.
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import NamedTuple, final
 
 import equinox as eqx
@@ -435,22 +435,19 @@ class ChainDynamics(Dynamics):
         self.gravity = tuple(robot.mj_model.opt.gravity.tolist())
 
     def mass_matrix(self, q: Joints) -> Matrix:
-        i, j = np.meshgrid(self.dof, self.dof, indexing="ij")
-        row, column = np.maximum(i, j), np.minimum(i, j)
-        entries = lambda q: [x for rows in composite_inertia(place(self.links, q)) for x in rows]
-        return lift(entries, self.dof, result=row * (row + 1) // 2 + column)(q)
+        return _traced(self, "mass_matrix")(q)
 
     def bias(self, q: Joints, qd: Joints) -> Joints:
-        return lift(lambda q, qd: self._rigid(place(self.links, q), qd), self.dof)(q, qd)
+        return _traced(self, "bias")(q, qd)
 
     def passive(self, q: Joints, qd: Joints) -> Joints:
-        return lift(self._passive, self.dof)(q, qd)
+        return _traced(self, "passive")(q, qd)
 
     def inverse(self, q: Joints, qd: Joints, qdd: Joints) -> Joints:
-        return lift(self._inverse, self.dof)(q, qd, qdd)
+        return _traced(self, "inverse")(q, qd, qdd)
 
     def acceleration(self, q: Joints, qd: Joints, tau: Joints) -> Joints:
-        return lift(self._acceleration, self.dof, pullback=self._acceleration_pullback)(q, qd, tau)
+        return _traced(self, "acceleration")(q, qd, tau)
 
     # From here on everything is in the order of the links.
 
@@ -498,3 +495,23 @@ class ChainDynamics(Dynamics):
         _, pull = jax.vjp(lambda q, qd: self._inverse(q, qd, qdd), q, qd)
         by_q, by_qd = pull([-c for c in by_tau])
         return by_q, by_qd, by_tau
+
+
+@cache
+def _traced(chain: ChainDynamics, name: str) -> Callable[..., AnyArray]:
+    """One of its functions. Thousands of operations, which take a second to trace: a jitted
+    function of its own is traced once for all the programs that it is a part of."""
+    i, j = np.meshgrid(chain.dof, chain.dof, indexing="ij")
+    row, column = np.maximum(i, j), np.minimum(i, j)
+    f: ScalarFunction = {
+        "mass_matrix": lambda q: [
+            x for rows in composite_inertia(place(chain.links, q)) for x in rows
+        ],
+        "bias": lambda q, qd: chain._rigid(place(chain.links, q), qd),
+        "passive": chain._passive,
+        "inverse": chain._inverse,
+        "acceleration": chain._acceleration,
+    }[name]
+    result = row * (row + 1) // 2 + column if name == "mass_matrix" else None
+    pullback = chain._acceleration_pullback if name == "acceleration" else None
+    return jax.jit(lift(f, chain.dof, result=result, pullback=pullback))

@@ -10,10 +10,12 @@ ensemble) and ``policies/TASK/``. What else there is to a robot its ``__init__.p
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +64,19 @@ class RobotPackage:
         return self.load("tasks", task) if task in self.tasks else {}
 
 
+def installed(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of ``group``; the installed packages are looked through once."""
+    return _looked_through(group, tuple(sys.path))
+
+
+@cache
+def _looked_through(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
 def robot_names() -> tuple[str, ...]:
     """Names of the robots that are installed, in order of the alphabet; none is imported."""
-    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+    return tuple(sorted({point.name for point in installed(GROUP)}))
 
 
 def robot_folder(name: str) -> Path:
@@ -150,7 +162,7 @@ def _bundled(pattern: str) -> Iterator[tuple[str, Path]]:
 
 def _locate(name: str) -> tuple[str, Path]:
     """Module and folder of a robot, without importing it."""
-    values = sorted({point.value for point in entry_points(group=GROUP, name=name)})
+    values = sorted({point.value for point in installed(GROUP) if point.name == name})
     module = (values or [""])[0]
     must = "(docs/add-a-robot.md) must name the module of a folder"
     refuse(

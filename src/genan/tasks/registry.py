@@ -16,13 +16,12 @@ import operator
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from genan.errors import SettingError, check_choices, check_numbers, listing, refuse
-from genan.robot.package import find_package, robot_names
+from genan.robot.package import find_package, installed, robot_names
 
 GROUP = "genan.tasks"  # Entry points of this group name task entries of other packages.
 
@@ -174,7 +173,7 @@ def register(entry: TaskEntry) -> TaskEntry:
 
 def task_names() -> tuple[str, ...]:
     """Names of all tasks: bundled, of other packages, registered here; none is imported."""
-    others = (point.name for point in entry_points(group=GROUP))
+    others = (point.name for point in installed(GROUP))
     return tuple(dict.fromkeys((*BUNDLED, *sorted(others), *_registered)))
 
 
@@ -182,7 +181,7 @@ def task_entry(name: str) -> TaskEntry:
     """The task called ``name``."""
     if name in _registered:
         return _registered[name]
-    points = {point.name: point.value for point in entry_points(group=GROUP)} | BUNDLED
+    points = {point.name: point.value for point in installed(GROUP)} | BUNDLED
     none = f"There is no task {name!r}; there are: {listing(task_names())}."
     refuse((name not in points, none))
     entry, point = imported(points[name]), f"The entry point of the task {name!r}, {points[name]},"

@@ -25,7 +25,7 @@ from genan.deployment.interface import Clock, Controls, Pacer, WrappedRobot
 from genan.deployment.loop import ControlLoop, Hold
 from genan.errors import GenanError, refuse
 from genan.evaluation.transfer import load_policy, open_trials
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.rl.contract import PolicyContract
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
@@ -298,7 +298,7 @@ def _received(connection: Any) -> Iterator[Any]:
 
 def _run(settings: LiveSettings, connection: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page, whose end ends this
-    use_cache()
+    prepare()
     try:
         LiveRobot(settings, connection.send, lambda: _received(connection)).run()
     except GenanError as error:

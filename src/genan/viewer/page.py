@@ -23,7 +23,7 @@ from jaxtyping import Float
 
 from genan.actuator.contract import read_contract
 from genan.errors import ActuatorError, GenanError, SettingError, refuse
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.plotting import COLOURS, GREY
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
@@ -307,7 +307,7 @@ class ViewerPage(ABC):
     @cached_property
     def _simulation(self) -> "GhostSimulation":
         """Made when it is first needed; this takes seconds."""
-        use_cache()
+        prepare()
         from genan.actuator import load
         from genan.dynamics import load_dynamics
         from genan.viewer.ghosts import GhostSimulation

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from genan.errors import SettingError
-from genan.jax_setup import use_cache
+from genan.jax_setup import prepare
 from genan.robots.pamy2.virtual.cup_bench import CupBench
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 
 
 @pytest.mark.slow
 def test_a_push_of_zero_changes_nothing_to_the_last_bit_and_a_real_one_moves_the_arm() -> None:
-    use_cache()
+    prepare()
     robot = VirtualPamy2()
     u = 0.2 * np.sin(0.01 * np.arange(150)[:, None] * np.array([1.0, 1.3, 0.7, 2.0]))
 

@@ -256,7 +256,7 @@ class VirtualPamy2(VirtualRobot):
         sent = np.clip(pressure, *HARD_LIMITS)
         with on_the_bench():
             if self._push is None:
-                self._state, q = _advance(self._aged, self._state, sent)
+                self._state, q = _advance(self._aged, self._state, sent, 1)
             else:
                 self._state, q = _advance_pushed(self._aged, self._state, sent, self._push)
             self._q = np.asarray(q)
@@ -340,7 +340,8 @@ class VirtualPamy2(VirtualRobot):
     def _resting(self) -> PamyState:
         with on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
-            return _hang(self._aged, jnp.asarray(self.robot.q_rest), pressure)
+            start = _state_at(self._aged, jnp.asarray(self.robot.q_rest), pressure)
+            return _advance(self._aged, start, np.asarray(pressure), _HANG_TICKS)[0]
 
 
 class VirtualPamy2Cup(VirtualPamy2):
@@ -350,19 +351,7 @@ class VirtualPamy2Cup(VirtualPamy2):
     end_effector = "cup"
 
 
-_aged = jax.jit(Drift.aged)
-_session = jax.jit(session)
-
-
-@partial(jax.jit, static_argnames="ticks")
-def _hang(
-    parameters: Parameters,
-    q: Float[Array, "4"],
-    pressure: Float[Array, "8"],
-    ticks: int = _HANG_TICKS,
-) -> PamyState:
-    state = state_at(parameters, q, pressure)
-    return jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, pressure), state)
+_aged, _session, _state_at = jax.jit(Drift.aged), jax.jit(session), jax.jit(state_at)
 
 
 @jax.jit
@@ -372,9 +361,9 @@ def _read(parameters: Parameters, state: PamyState) -> Float[Array, "4"]:
 
 @jax.jit
 def _advance(
-    parameters: Parameters, state: PamyState, command: Float[Array, "8"]
+    parameters: Parameters, state: PamyState, command: Float[Array, "8"], ticks: int
 ) -> tuple[PamyState, Float[Array, "4"]]:
-    state = tick(parameters, state, command)
+    state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
     return state, _read(parameters, state)
 
 
