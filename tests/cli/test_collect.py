@@ -170,7 +170,7 @@ def test_ctrl_c_keeps_what_is_recorded_and_says_how_to_go_on(tmp_path: Path) -> 
 def test_sigkill_at_random_moments_loses_nothing_that_was_whole(
     genan: Callable, tmp_path: Path
 ) -> None:
-    total = 1000
+    total = 600
     flags = ("--trajectories", total, *QUICK)
     whole = tmp_path / "whole.h5"
     assert genan("collect", "--out", whole, *flags).code == 0

@@ -1,7 +1,12 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 from genan.errors import SettingError
+from genan.robots.pamy2 import identification
 from genan.robots.pamy2.identification import (
     REAL,
     TransferFunction,
@@ -70,8 +75,22 @@ def test_spread_is_a_fifth_or_what_the_other_date_says() -> None:
 
 
 @pytest.mark.slow
-def test_virtual_pamy2_identifies_like_the_real_one() -> None:
-    found = identify(VirtualPamy2(seed=0))
+def test_virtual_pamy2_identifies_like_the_real_one(
+    genan: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    keep = lambda *arguments, **settings: made.append(identify(*arguments, **settings)) or made[0]
+    monkeypatch.setattr(identification, "identify", keep)
+    answer = genan("identify", "--robot", "virtual-pamy2", "--out", tmp_path / "bench")
+    assert answer.code == 0, answer.err
+    assert "With the lab's model structure" in answer.out and "Hysteresis loop" in answer.out
+    assert "frequency" in answer.out and "damping" in answer.out and "[Hz]" in answer.out
+    assert "Table object" not in answer.out
+    assert "of 31 figures within 20 %" in answer.out and "without it" in answer.out
+    for picture in ("frequency-response.png", "hysteresis.png"):
+        assert (tmp_path / "bench" / picture).read_bytes().startswith(b"\x89PNG")
+
+    (found,) = made
     assert {(e.joint, e.highest): e.real for e in found.experiments} == REAL
     agree, count = found.agreement
     assert count == 31 and agree >= 22
