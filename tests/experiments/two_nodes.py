@@ -85,9 +85,11 @@ def main(root: Path) -> dict[str, Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
+    # A node that is gone is noticed within seconds, not within half a minute.
+    noticed = {"health_check_period_ms": 500, "health_check_timeout_ms": 2000}
+    settings = {**noticed, "health_check_initial_delay_ms": 0, "health_check_failure_threshold": 3}
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": settings}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     second = cluster.add_node(num_cpus=1)
     store, found = Store(root), {}
     try:
