@@ -47,7 +47,7 @@ def collect(
 ) -> Iterator[Collected]:
     """Record trajectories ``start`` to ``stop - 1`` of the plan, in order."""
     described, size = robot.robot, robot.group
-    if 2 * (stop - start) <= size:  # a few: in groups of an eighth, which are computed sooner
+    if 2 * stop <= size:  # a few: in groups of an eighth, which are computed sooner
         size = max(1, size // 8)
     bounds = described.u_explore if plan.bounds is None else plan.bounds
     for control, low, high in zip(described.controls, *bounds, strict=True):

@@ -503,15 +503,14 @@ def _traced(chain: ChainDynamics, name: str) -> Callable[..., AnyArray]:
     function of its own is traced once for all the programs that it is a part of."""
     i, j = np.meshgrid(chain.dof, chain.dof, indexing="ij")
     row, column = np.maximum(i, j), np.minimum(i, j)
-    f: ScalarFunction = {
-        "mass_matrix": lambda q: [
-            x for rows in composite_inertia(place(chain.links, q)) for x in rows
-        ],
+    inertia = lambda q: [x for rows in composite_inertia(place(chain.links, q)) for x in rows]
+    functions: dict[str, ScalarFunction] = {
+        "mass_matrix": inertia,
         "bias": lambda q, qd: chain._rigid(place(chain.links, q), qd),
         "passive": chain._passive,
         "inverse": chain._inverse,
         "acceleration": chain._acceleration,
-    }[name]
+    }
     result = row * (row + 1) // 2 + column if name == "mass_matrix" else None
     pullback = chain._acceleration_pullback if name == "acceleration" else None
-    return jax.jit(lift(f, chain.dof, result=result, pullback=pullback))
+    return jax.jit(lift(functions[name], chain.dof, result=result, pullback=pullback))
