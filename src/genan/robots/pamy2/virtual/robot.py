@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int32, UInt32
+from jaxtyping import Array, Float, Int, Int32, UInt32
 
 from genan.errors import SettingError, refuse
 from genan.jax_setup import compiling
@@ -73,7 +73,7 @@ def state_at(
         opening=jnp.zeros(8),
         held=pressure,
         disturbance=jnp.zeros(8),
-        buffer=parameters.air.supply,
+        buffer=jnp.asarray(parameters.air.supply, float),
         late=jnp.zeros(()),
         chance=jnp.zeros(2, jnp.uint32),
         ticks=jnp.zeros((), jnp.int32),
@@ -361,7 +361,7 @@ def _read(parameters: Parameters, state: PamyState) -> Float[Array, "4"]:
 
 @jax.jit
 def _advance(
-    parameters: Parameters, state: PamyState, command: Float[Array, "8"], ticks: int
+    parameters: Parameters, state: PamyState, command: Float[Array, "8"], ticks: Int[Array, ""]
 ) -> tuple[PamyState, Float[Array, "4"]]:
     state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
     return state, _read(parameters, state)
