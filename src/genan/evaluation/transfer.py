@@ -161,18 +161,18 @@ class ReacherTrials(TrialSetup):
 
     def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
         goal = chance.uniform(*self._goals)
-
-        def judged(flight: Flight) -> TrialVerdict:
-            # By the joint positions that were read when the policy's time was up; for a person in
-            # degrees, or m for slides.
-            error = np.abs(flight.q[flight.during(TO_REST).start] - goal)
-            factors = [DEGREES if joint.unit == "rad" else 1.0 for joint in flight.robot.joints]
-            shown = np.array(factors) * error
-            reached = bool(error.mean() < self.constants["tolerance"])
-            return self.verdict(reached, error=shown.tolist(), mean_error=float(shown.mean()))
-
+        judged = lambda flight: self.judged(flight.q[flight.during(TO_REST).start], goal)
         flown = self.flown(u, Goal(goal, self.robot.robot))
         return PreparedTrial(u, flown, judged, goal=goal)
+
+    def judged(self, q: Float[np.ndarray, " nq"], goal: Float[np.ndarray, " nq"]) -> TrialVerdict:
+        """By the joint positions that were read when the policy's time was up; for a person in
+        degrees, or m for slides."""
+        error = np.abs(q - goal)
+        factors = [DEGREES if joint.unit == "rad" else 1.0 for joint in self.robot.robot.joints]
+        shown = np.array(factors) * error
+        reached = bool(error.mean() < self.constants["tolerance"])
+        return self.verdict(reached, error=shown.tolist(), mean_error=float(shown.mean()))
 
 
 # --- Trials with a ball: ball-in-a-cup and table tennis, on virtual robots that have one.
@@ -481,6 +481,7 @@ def transfer(
     *,
     robot_seeds: Sequence[int | None] = (0,),
     trials: int = 100,
+    first: int = 0,
     seed: int = 0,
     out: Place | None = None,
     about: Mapping[str, Any] | None = None,
@@ -494,6 +495,7 @@ def transfer(
         setup: opens the trials on the robot of a seed.
         robot_seeds: the robots.
         trials: how many on each.
+        first: number of the first of them.
         seed: of what is drawn: initial controls, goals.
         out: folder for the result and all flights; left out, nothing is kept.
         about: what else the result should say about itself.
@@ -522,7 +524,7 @@ def transfer(
                 origin = {**done.about, "robot_seed": here.robot_seed}
                 recorder = FlightRecorder(flights / FLIGHTS, here.robot.robot, provenance=origin)
                 kept.enter_context(recorder)
-            for number in range(trials):
+            for number in range(first, first + trials):
                 if stopping():
                     return done
                 if loop is None:

@@ -10,15 +10,16 @@ antagonist 1, agonist 2, and so on. It is written for one moment or for any batc
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 Joints = Float[np.ndarray, "4"]  # A number per joint.
 Muscles = Float[np.ndarray, "8"]  # A number per muscle.
-Numbers = Float[np.ndarray, "*shape"]
-JointRows = Float[np.ndarray, "*batch 4"]
-MuscleRows = Float[np.ndarray, "*batch 8"]
+Numbers = Float[Any, "*shape"]  # From here on of NumPy or of JAX.
+JointRows = Float[Any, "*batch 4"]
+MuscleRows = Float[Any, "*batch 8"]
 BAR_PER_COUNT, BAR_AT_ZERO = 0.0002, -1.7888
 HARD_LIMITS = (0.2, 4.0)  # Pressures [bar] that the robot's controller accepts at all.
 MUSCLES = 8
@@ -61,8 +62,8 @@ def bar_from_counts(counts: Numbers) -> Numbers:
 
 def counts_from_control(u: JointRows, limits: PressureLimits = AUGUST_2024) -> MuscleRows:
     """Commanded counts of the muscles for u in [-1, 1]; fractions are cut off."""
-    (middle, swing), (low, high) = limits._rule, limits.counts
-    return np.trunc(np.minimum(np.maximum(middle + swing * u.repeat(2, axis=-1), low), high))
+    (middle, swing), (low, high), xp = limits._rule, limits.counts, u.__array_namespace__()
+    return xp.trunc(xp.minimum(xp.maximum(middle + swing * u.repeat(2, axis=-1), low), high))
 
 
 def bar_from_control(u: JointRows, limits: PressureLimits = AUGUST_2024) -> MuscleRows:

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, Int32, UInt32
 from genan.errors import SettingError, refuse
 from genan.jax_setup import compiling
 from genan.robot import Robot
-from genan.robot.virtual import VirtualRobot
+from genan.robot.virtual import PureRobot, VirtualRobot
 from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
 from genan.robots.pamy2.virtual.cup import CupAndBallState
 from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
@@ -277,6 +277,14 @@ class VirtualPamy2(VirtualRobot):
         with on_the_bench():
             return {name: np.asarray(part) for name, part in _truth(self._state).items()}
 
+    def pure(self, hours: Float[np.ndarray, " robots"]) -> PureRobot:
+        """Arms without props."""
+        with on_the_bench():
+            rest = self.robot.q_rest, bar_from_control(self.robot.u_rest)
+            own = self._parameters, self._drift, np.int32(self.seed)
+            states = _switched_on(*own, jnp.asarray(hours), *map(jnp.asarray, rest))
+        return PureRobot(states, _next_trial, _commanded, _reported, on_the_bench)
+
     def play(
         self, u: Float[np.ndarray, "batch T 4"], *, hours: Float[np.ndarray, " batch"], keep: int
     ) -> tuple[Float[np.ndarray, "batch keep 4"], Mapping[str, Float[np.ndarray, "batch keep _"]]]:
@@ -365,6 +373,36 @@ def _advance(
 ) -> tuple[PamyState, Float[Array, "4"]]:
     state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
     return state, _read(parameters, state)
+
+
+@jax.jit
+@partial(jax.vmap, in_axes=(None, None, None, 0, None, None))
+def _switched_on(
+    parameters: Parameters,
+    drift: Drift,
+    seed: Int32[Array, ""],
+    hours: Float[Array, ""],
+    q: Float[Array, "4"],
+    pressure: Float[Array, "8"],
+) -> tuple[Any, ...]:
+    aged = drift.aged(parameters, hours)
+    hung, _ = _advance(aged, state_at(aged, q, pressure), pressure, jnp.asarray(_HANG_TICKS))
+    return parameters, drift, hours, aged, session(hung, seed, hours)
+
+
+def _next_trial(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    parameters, drift, hours, _, now = state
+    aged = drift.aged(parameters, hours + now.ticks * TICK / 3600.0)
+    return parameters, drift, hours, aged, now
+
+
+def _commanded(state: tuple[Any, ...], u: Float[Array, "4"]) -> tuple[Any, ...]:
+    sent = jnp.clip(bar_from_control(u), *HARD_LIMITS)
+    return *state[:4], tick(state[3], state[4], sent)
+
+
+def _reported(state: tuple[Any, ...]) -> Float[Array, "4"]:
+    return _read(*state[3:])
 
 
 @jax.jit
