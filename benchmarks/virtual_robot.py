@@ -18,6 +18,7 @@ import mujoco
 import numpy as np
 from machine import machine
 
+from genan.jax_setup import prepare
 from genan.robot import Robot
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--trajectories", type=int, default=2500)
     parser.add_argument("--live-seconds", type=float, default=20.0)
     arguments = parser.parse_args()
+    prepare()
     print(machine())
     bare = bare_arm()
     print(f"reference: MuJoCo C, bare arm at 500 Hz, one core: {bare:.0f} x real time")

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.sizes import ABLATIONS, Size
 
-RECIPES = {"collect": 2, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 1, "transfer": 2}
+RECIPES = {"collect": 2, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 1, "transfer": 3}
 """What kinds of jobs there are. The number is part of every fingerprint: it is raised when a kind
 of job comes to mean something else, so that old results are not taken for new ones."""
 ON_CPU = ("collect", "transfer")

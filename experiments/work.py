@@ -258,23 +258,22 @@ def _train(job: RunningJob) -> dict[str, Any]:
 
 
 def _transfer(job: RunningJob) -> dict[str, Any]:
-    from genan.evaluation.transfer import TransferResult, load_policy, open_trials, transfer
+    from genan.evaluation.at_once import reach_at_once
+    from genan.evaluation.transfer import load_policy, open_trials, transfer
 
     made = dict(job.settings)
     policy = load_policy(job.needs["policy"], made["task"])
     total = made["trials"]
-
-    def finished(so_far: TransferResult) -> None:
-        job.progress(len(so_far.trials) / total)
-
-    found = transfer(
-        lambda seed: open_trials(policy, seed=seed),
-        robot_seeds=(made["robot_seed"],),
-        trials=total,
-        seed=made["seed"],
-        stopping=job.stopping,
-        finished=finished,
-    )
+    protocol = {"robot_seeds": (made["robot_seed"],), "trials": total, "seed": made["seed"]}
+    if made["task"] == "reacher":
+        found = reach_at_once(job.needs["policy"], **protocol)
+    else:
+        found = transfer(
+            lambda seed: open_trials(policy, seed=seed),
+            stopping=job.stopping,
+            finished=lambda so_far: job.progress(len(so_far.trials) / total),
+            **protocol,
+        )
     if len(found.trials) < total:
         raise StoppedError(
             f"Stopped after {len(found.trials)} of {total} trials, which begin again."
