@@ -170,7 +170,7 @@ def _flown(
     return np.concatenate(ends), np.concatenate(doubtful)
 
 
-class _Flying(NamedTuple):
+class _TrialProgress(NamedTuple):
     """A flight that is going on."""
 
     state: Any  # Of the robot.
@@ -210,7 +210,7 @@ def _trial(
         seen = jnp.concatenate([parts[part.name] for part in policy.contract.layout])
         return exact(seen.astype(jnp.float32).astype(float)).astype(jnp.float32).astype(float)
 
-    def tick(t: Array, at: _Flying) -> _Flying:
+    def tick(t: Array, at: _TrialProgress) -> _TrialProgress:
         q = read(at.state)
         qd, moved = (q - at.q) / dt, jnp.any(q != at.q)
         still, travel = jnp.where(moved, 0, at.still + 1), jnp.where(moved, 0.0, at.travel)
@@ -227,10 +227,10 @@ def _trial(
         change = jnp.where(t < begin, to_start, jnp.where(t < over, action, to_rest))
         u = jnp.clip(at.u + jnp.clip(change, -most, most), low, high)
         travel, end = travel + jnp.abs(u - at.u), jnp.where(t == over, q, at.end)
-        return _Flying(command(at.state, u), u, action, q, end, still, travel, doubtful)
+        return _TrialProgress(command(at.state, u), u, action, q, end, still, travel, doubtful)
 
     state, none = next_trial(state), jnp.zeros_like(u_rest)
     q = read(state)
-    at = _Flying(state, u_rest, none, q, q, jnp.asarray(0), none, jnp.asarray(False))
+    at = _TrialProgress(state, u_rest, none, q, q, jnp.asarray(0), none, jnp.asarray(False))
     at = jax.lax.fori_loop(0, plan.ticks, tick, at)
     return at.state, (at.end, at.doubtful)
