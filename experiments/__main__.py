@@ -58,11 +58,12 @@ class Experiments:
     one that RAY_ADDRESS names or that runs here, or else a new one."""
     plan: bool = False
     """Only say what there is to do for the studies."""
-    seeds: tuple[int, ...] = (0,)
-    """Studies: train every policy once for each of these seeds: how much of a difference is
-    chance?"""
-    trials: int = 50
-    """Searches: sets of settings to try, the defaults among them (the paper gave UAN 500)."""
+    seeds: tuple[int, ...] = ()
+    """Studies: train every policy once for each of these seeds; left out: 0, and at full 0 to
+    4."""
+    trials: int | None = None
+    """Searches: sets of settings to try, the defaults among them; left out: 50, and 200 of UAN's at
+    full (the paper gave it 500)."""
     seed: int = 0
     """Searches: of the suggestions."""
     at_once: int = 2
@@ -81,7 +82,7 @@ class Experiments:
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
         size, store = SIZES[self.size], Store(self.out / JOBS)
-        trained = size.trained(self.seeds)
+        trained = size.trained(self.seeds) if self.seeds else size
         studies, searches = self._wanted()
         for what in searches:
             find_space(what, size)  # refuses before anything is started
@@ -130,10 +131,11 @@ class Experiments:
 
     def _study(self, session: "Session", studies: "list[Study]", size: "Size") -> int:
         from experiments.executors import run
+        from experiments.jobs import longest_first
         from experiments.store import LOG
 
         say, store = session.console.print, session.store
-        jobs = [job for study in studies for job in study.jobs(size)]
+        jobs = longest_first(job for study in studies for job in study.jobs(size))
         with JobBars(session.executor.words) as bars:
             now = run(jobs, store, session.executor, progress=bars.show, stopping=session.stopping)
         failed = {}
@@ -158,17 +160,19 @@ class Experiments:
 
     def _search(self, session: "Session", what: str, size: "Size") -> int:
         from experiments.search import search
+        from experiments.sizes import SEARCH_TRIALS
         from genan.evaluation.study_result import SearchResult
 
         path = self.out / SearchResult.file.format(what=what, size=self.size)
         known = path.exists() and not self.retry_failed
+        trials = size.search_trials.get(what, SEARCH_TRIALS) if self.trials is None else self.trials
         with JobBars(session.executor.words) as bars:
             result = search(
                 what,
                 size,
                 session.store,
                 session.executor,
-                trials=self.trials,
+                trials=trials,
                 seed=self.seed,
                 at_once=self.at_once,
                 earlier=SearchResult.load(path) if known else None,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from experiments.sizes import ABLATIONS, Size
+from experiments.sizes import ABLATIONS, FAST, OURS, Size
 
-RECIPES = {"collect": 2, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 1, "transfer": 3}
+RECIPES = {"collect": 2, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 2, "transfer": 3}
 """What kinds of jobs there are. The number is part of every fingerprint: it is raised when a kind
 of job comes to mean something else, so that old results are not taken for new ones."""
 ON_CPU = ("collect", "transfer")
@@ -87,6 +87,12 @@ def in_order(jobs: Iterable[Job]) -> list[Job]:
     return list(found.values())
 
 
+def longest_first(jobs: Iterable[Job]) -> list[Job]:
+    """These jobs, those that a long training is part of before others: it must not begin last."""
+    steps = lambda job: job.settings.get("training", {}).get("steps", 0)
+    return sorted(jobs, key=lambda job: -max(map(steps, in_order([job]))))
+
+
 def collect_job(size: Size, part: str = "train", *, cup: bool = False) -> Job:
     """A recording to learn from (``train``) or to judge by (``test``)."""
     count = size.trajectories if part == "train" else size.test
@@ -132,6 +138,13 @@ def uan_job(size: Size, **changed: Any) -> Job:
     return Job("fit-uan", settings, {"data": collect_job(size)}, label="train UAN")
 
 
+def like_uan(size: Size, uan: Job) -> Job:
+    """One network of the size and history of UAN's, learnt with the position loss."""
+    history = {name: uan.settings.get(name, usual) for name, usual in PLAIN.items()}
+    hidden = uan.settings["ppo"]["hidden"]
+    return fit_job(size, label="GenAN of UAN's size", members=1, hidden=hidden, **history)
+
+
 def evaluate_job(size: Size, actuators: Job) -> Job:
     """How accurate ``actuators`` are on the test recording."""
     settings = {"robot": "pamy2", "horizon": size.horizon, "lead": size.lead}
@@ -150,7 +163,13 @@ def policy_actuators(
 
 
 def train_job(
-    size: Size, task: str, column: str, *, trajectories: int | None = None, seed: int = 0
+    size: Size,
+    task: str,
+    column: str,
+    *,
+    preset: str = FAST,
+    trajectories: int | None = None,
+    seed: int = 0,
 ) -> Job:
     """A policy of ``task``, trained as ``column`` of the paper's ablations says."""
     ablation = ABLATIONS[column]
@@ -159,20 +178,22 @@ def train_job(
     )
     settings = {
         "task": task,
+        "preset": OURS.get(task, FAST) if preset == FAST else preset,
         "changed": {
             **({} if size.pool is None else {"pool": size.pool}),
             **ablation.get("changed", {}),
         },
         "training": {
-            **size.training[task],
+            **size.training[task][preset].settings,
             **({"seed": seed} if seed else {}),
             **ablation.get("training", {}),
         },
-        "ppo": dict(size.ppo.get(task, {})),
+        "ppo": {"time_limit": "bootstrap", **size.ppo.get(task, {})},
     }
     more = f", {trajectories} trajectories" if trajectories else ""
     more += f", seed {seed}" if seed else ""
-    return Job("train", settings, {"actuators": actuators}, label=f"train {task}: {column}{more}")
+    words = f"train {task}, {preset}: {column}{more}"
+    return Job("train", settings, {"actuators": actuators}, label=words)
 
 
 def transfer_jobs(size: Size, policy: Job, *, robots: int | None = None) -> tuple[Job, ...]:

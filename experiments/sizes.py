@@ -15,10 +15,29 @@ ABLATIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "no disagreement penalty": {"changed": {"disagreement_weight": 0.0}},
     "no ensemble": {"training": {"member": 0}},
     "low action penalty": {"changed": {"action_weight": 250.0}},  # the paper's, in place of 1250
+    "printed landing reward": {"changed": {"landing": "printed", "landing_paid": "each-step"}},
 }
 """What the paper's ablations change in a policy's training, the whole method first: in the fit of
-the actuators, in the task (``changed``), in the training."""
-COLUMNS = tuple(ABLATIONS)
+the actuators, in the task (``changed``), in the training. The last is no ablation but another
+reading of the paper: its landing reward word for word, where the others have the lab's."""
+COLUMNS = tuple(ABLATIONS)[:5]
+"""The paper's."""
+FAST, PAPER = "fast", "paper"
+"""How policies learn: as we would, or by the paper's tables."""
+OURS: Mapping[str, str] = {"ball-in-a-cup": "sparse"}
+"""The preset that ``FAST`` stands for, where it is not the one of that name; all have the paper's
+rewards and weights."""
+
+SEARCH_TRIALS = 50
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """The policies of a task that learn in one way."""
+
+    settings: Mapping[str, Any]  # of each training: steps, num_envs, ...
+    columns: tuple[str, ...] = COLUMNS  # which of ``ABLATIONS``
+    once: bool = False  # with the first seed only: it takes long
 
 
 @dataclass(frozen=True)
@@ -37,13 +56,12 @@ class Size:
     strides: tuple[int, ...]
     rollouts: tuple[int, ...]  # steps of the multi-step loss
     dataset_sizes: tuple[int, ...]
-    training: Mapping[str, Mapping[str, Any]]
-    """Settings of a policy's training, task by task; a task that is not here is left out."""
+    training: Mapping[str, Mapping[str, Trainings]]
+    """Which policies are trained: task by task and preset by preset (``FAST``, ``PAPER``), the one
+    that is compared with the paper first; a task that is not here is left out."""
     trials: int  # of a policy, on each robot
     robot_seeds: tuple[int, ...]
     """Robots that policies are tried on; the first is the one that was recorded."""
-    ablations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Which of ``COLUMNS`` are tried, task by task; all of them where nothing is said."""
     ppo: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What is changed in how policies learn, task by task."""
     uan: Mapping[str, Any] = field(default_factory=dict)  # what is changed in UAN's training
@@ -52,22 +70,28 @@ class Size:
     seeds: Mapping[str, int] = field(default_factory=lambda: {"train": 0, "test": 1})
     """Of the exploration signals."""
     training_seeds: tuple[int, ...] = (0,)  # each policy is trained once for each of them
+    search_trials: Mapping[str, int] = field(default_factory=dict)
+    """Trials of a search unless asked otherwise, where they are not ``SEARCH_TRIALS``."""
 
-    def columns(self, task: str) -> tuple[str, ...]:
-        """The ablations of ``task`` that are tried, none where the task is left out."""
-        return self.ablations.get(task, COLUMNS) if task in self.training else ()
+    @property
+    def _other_seeds(self) -> tuple[str, ...]:
+        usual = self.training_seeds == SIZES[self.name].training_seeds
+        return () if usual else tuple(map(str, self.training_seeds))
 
     @property
     def label(self) -> str:
-        """What its results are called: the name, and the seeds if policies were trained with
-        others than 0."""
-        seeds = "-".join(map(str, self.training_seeds))
-        return self.name if self.training_seeds == (0,) else f"{self.name}-seeds-{seeds}"
+        """What its results are called: the name, and the seeds if they are not the size's own."""
+        return "-".join([self.name, *(["seeds", *self._other_seeds] if self._other_seeds else [])])
 
     @property
     def flags(self) -> str:
-        seeds = " ".join(map(str, self.training_seeds))
-        return f"--size {self.name}" + ("" if seeds == "0" else f" --seeds {seeds}")
+        seeds = self._other_seeds
+        return " ".join(["--size", self.name, *(["--seeds", *seeds] if seeds else [])])
+
+    def seeds_of(self, task: str, preset: str) -> tuple[int, ...]:
+        """The seeds that policies of ``task`` are trained with."""
+        once = self.training[task][preset].once
+        return self.training_seeds[:1] if once else self.training_seeds
 
     def trained(self, seeds: Sequence[int]) -> "Size":
         """The same with policies trained once for each of ``seeds``."""
@@ -80,11 +104,19 @@ class Size:
 
 def _read() -> dict[str, Size]:
     content = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
-    rows = ("histories", "strides", "rollouts", "dataset_sizes", "robot_seeds", "notes")
     for size in content.values():
-        size.update({name: tuple(size[name]) for name in rows if name in size})
-        size["ablations"] = {task: tuple(row) for task, row in size.get("ablations", {}).items()}
+        size.update({name: tuple(row) for name, row in size.items() if isinstance(row, list)})
+        size["training"] = {
+            task: {preset: _trainings(**made) for preset, made in presets.items()}
+            for task, presets in size["training"].items()
+        }
     return {name: Size(name, **size) for name, size in content.items()}
+
+
+def _trainings(
+    *, columns: Sequence[str] = COLUMNS, once: bool = False, **settings: Any
+) -> Trainings:
+    return Trainings(settings, tuple(columns), once)
 
 
 SIZES = _read()

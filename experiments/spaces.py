@@ -201,7 +201,8 @@ def _fit(size: Size) -> Space:
 def _task(task: str, size: Size) -> Space:
     from genan.rl.config import preset
 
-    chosen, changed = preset(task), size.ppo.get(task, {})
+    base = train_job(size, task, "position loss")
+    chosen, changed = preset(task, base.settings["preset"]), base.settings["ppo"]
     learning = chosen.ppo
     known = {**learning.settings(), **chosen.task.settings(), **changed}
     # The penalties on actions and disagreement are left alone: they cost success here and win it on
@@ -215,7 +216,6 @@ def _task(task: str, size: Size) -> Space:
         "ball-in-a-cup": (
             Between("cup_reward", 1.0, 100.0, "changed"),
             Between("velocity_weight", 1e-3, 0.1, "changed"),
-            Between("shaping_weight", 100.0, 10_000.0, "changed"),
         ),
     }
     settings = (
@@ -230,7 +230,7 @@ def _task(task: str, size: Size) -> Space:
     return Space.around(
         known,
         settings,
-        train_job(size, task, "position loss"),
+        base,
         lambda result: 100.0 * result["judged"]["success"],
         objective="success in the simulator",
         unit="%",

@@ -7,7 +7,7 @@ import itertools
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,17 @@ from experiments.jobs import (
     Job,
     evaluate_job,
     in_order,
+    like_uan,
     plain_fit,
     policy_actuators,
     train_job,
     transfer_jobs,
     uan_job,
 )
-from experiments.sizes import COLUMNS, Size
+from experiments.sizes import COLUMNS, FAST, PAPER, Size
 from experiments.store import JobResult, Store
-from experiments.words import Place, ValueComparison, at, finding, say, sentence
-from genan.evaluation.statistics import wilson
+from experiments.words import Place, ValueComparison, at, below, finding, say, sentence
+from genan.evaluation.statistics import trainings_interval, wilson
 from genan.evaluation.study_result import (
     Figure,
     Finding,
@@ -42,6 +43,14 @@ WHOLE = COLUMNS[0]
 TENNIS = "table-tennis"
 HALF = Value(50.0, 50.0, 50.0)
 """Far above chance in all tasks [%]."""
+TRANSFERS = {True: "does not transfer", False: "transfers", None: "cannot be told from half"}
+"""Whether a policy does, by whether it is below ``HALF``."""
+PPO = {FAST: "fast PPO", PAPER: "PPO as in the paper"}
+"""Names of rows, by presets."""
+NEVER = Value(0.0, 0.0, 100.0 * wilson(0, 100)[1])
+"""What did not occur in the paper's 100 trials [%]."""
+POINTS = 20
+"""Of the curve of a long training."""
 ENDS = {
     "success": "success",
     "return too long": "too long",
@@ -76,19 +85,20 @@ class Panel:
 
     def figure(self, found: Mapping[str, JobResult]) -> Figure:
         """The figure, as far as there are results, with the paper's values."""
-        places = tuple(next(iter(self.rows.values())))
+        places = tuple(dict.fromkeys(place for row in self.rows.values() for place in row))
         paper = paper_figures().get(self.about["name"])
+        rows = dict(paper.series) if paper else {}
+        first = next(iter(self.rows))
+        rows.setdefault(first, next(iter(rows.values()), ()))  # whatever our first row is called
 
         def papers(name: str) -> tuple[Value | None, ...]:
-            if paper is not None and name not in paper.series:
-                return ()
-            known = dict(zip(paper.places, paper.series[name], strict=True)) if paper else {}
-            return tuple(known.get(place) for place in places)
+            known = dict(zip(paper.places, rows.get(name, ()), strict=False)) if paper else {}
+            return tuple(map(known.get, places)) if known else ()
 
-        series = tuple(
-            Series(name, tuple(cell.value(found) for cell in row.values()), papers(name))
-            for name, row in self.rows.items()
-        )
+        def ours(row: Mapping[Place, Cell]) -> tuple[Value | None, ...]:
+            return tuple(row[at].value(found) if at in row else None for at in places)
+
+        series = tuple(Series(name, ours(row), papers(name)) for name, row in self.rows.items())
         return Figure(places=places, series=series, **self.about)
 
 
@@ -119,10 +129,12 @@ class Study:
         """What the paper says, and what the figures say."""
         if self.kind == "outcomes":
             yield from _outcome_findings(figures[0])
-        places = [panel.where for panel in self.panels(size)]
+        panels = list(zip(self.panels(size), figures, strict=True))
+        rows = dict.fromkeys(name for panel, _ in panels for name in panel.rows)
         for claim in self.claims:
-            comparisons = list(_comparisons(claim, dict(zip(places, figures, strict=True)), self))
-            yield from finding(claim["paper"], comparisons, some="ensemble_up_to" in claim)
+            for name in rows if self.kind == "transfer" else [None]:
+                comparisons = list(_comparisons(claim, panels, self, name))
+                yield from finding(claim["paper"], comparisons, some="ensemble_up_to" in claim)
 
     def headline(self, size: Size, figures: Sequence[Figure]) -> str:
         """What came out, in words; every value must be there."""
@@ -134,9 +146,11 @@ class Study:
         """All there is so far; ``failed`` says why jobs failed, by their fingerprints."""
         jobs = in_order(self.jobs(size))
         found = {job.fingerprint: one for job in jobs if (one := store.find(job)) is not None}
-        figures = tuple(panel.figure(found) for panel in self.panels(size))
-        values = [value for figure in figures for row in figure.series for value in row.values]
-        trained = () if self.kind == "accuracy" else (_trained(size),)
+        panels = self.panels(size)
+        figures = tuple(panel.figure(found) for panel in panels)
+        cells = [cell for panel in panels for row in panel.rows.values() for cell in row.values()]
+        whole = bool(cells) and all(cell.value(found) is not None for cell in cells)
+        trained = () if self.kind == "accuracy" else _trained(size)
         return StudyResult(
             study=self.name,
             size=size.label,
@@ -147,7 +161,7 @@ class Study:
             jobs=tuple(_note(job, found, failed or {}) for job in jobs),
             command=f"python -m experiments {self.name} {size.flags}",
             notes=(*size.notes, *trained, *filter(None, [self.note])),
-            headline="" if None in values or not values else self.headline(size, figures),
+            headline=self.headline(size, figures) if whole else "",
         )
 
 
@@ -161,31 +175,35 @@ def _note(job: Job, found: Mapping[str, JobResult], failed: Mapping[str, str]) -
     return JobNote(job.id, job.kind, job.label, "done", one.seconds, None, settings, **about)
 
 
-def _trained(size: Size) -> str:
-    """What a reader must know about how often policies were trained."""
+def _trained(size: Size) -> tuple[str, ...]:
+    """What a reader must know about how policies were trained."""
+    limits = "Time limits are bootstrapped in every training, with the paper's PPO table too."
     count = len(size.training_seeds)
     if count == 1:
         return (
-            "Every place is one policy, trained once. The intervals are those of its trials; "
-            "policies trained again with the same settings and another seed differ by more."
+            "Every place is one policy, trained once. The intervals are Wilson's, of its trials; "
+            "policies trained again with the same settings and another seed differ by more.",
+            limits,
         )
     return (
-        f"Every place is {count} policies, each trained with a seed of its own. The intervals take "
-        "all their trials as independent, which those of one policy are not: look at the trainings "
-        "one by one."
+        f"Every place is the mean of {count} policies, each trained with a seed of its own, unless "
+        "its note says one training. The intervals cover chance of trials and of trainings "
+        "(Student's t over the trainings, never narrower than Wilson's of all trials), on these "
+        "robots.",
+        limits,
     )
 
 
 def _comparisons(
-    claim: Mapping[str, Any], figures: Mapping[str, Figure], study: Study
+    claim: Mapping[str, Any], panels: Sequence[tuple[Panel, Figure]], study: Study, name: str | None
 ) -> Iterable[ValueComparison]:
-    """What a claim of the paper compares (studies.toml)."""
-    numbered = list(figures.items())
-    for where, figure in (numbered[k] for k in claim.get("figures", ())):
+    """What a claim of the paper compares (studies.toml), in the row ``name`` where it matters."""
+    for panel, figure in (panels[k] for k in claim.get("figures", ())):
+        where = panel.where
         there = [place for place in claim.get("falling", ()) if place in figure.places]
         pairs: list[tuple[Any, Any, Any]] = [(b, a, "lower") for a, b in itertools.pairwise(there)]
-        pairs += [(a, b, "lower") for a, b in claim.get("lower", ())]
-        pairs += [(a, b, "no worse") for a, b in claim.get("no_worse", ())]
+        for key in ("lower", "higher", "no_worse"):
+            pairs += [(a, b, key.replace("_", " ")) for a, b in claim.get(key, ())]
         ends = {"first": figure.places[0], "last": figure.places[-1]}
         for a, b, expected in pairs:
             one, other = ends.get(a, a), ends.get(b, b)
@@ -194,29 +212,35 @@ def _comparisons(
                 values = (at(figure, one), at(figure, other))
                 yield ValueComparison(where, names, values, figure.unit, expected)
     if "ensemble_up_to" in claim:
-        figure = numbered[-1][1]
+        figure = panels[-1][1]
         few = [count for count in figure.places if float(count) <= claim["ensemble_up_to"]]
         for count in few or figure.places[:1]:
             values = (at(figure, count, 1), at(figure, count))
             names = ("one network", "the ensemble")
             yield ValueComparison(f"{count} trajectories", names, values, figure.unit)
-    for task, figure in numbered if "above_half" in claim else ():
-        names = (WHOLE, "half of the trials")
-        yield ValueComparison(task, names, (at(figure, WHOLE), HALF), figure.unit, "higher")
-    for task, figure in numbered if "column" in claim else ():
-        names = (claim["column"], WHOLE)
+    column = claim.get("column", claim.get("above_half"))
+    for panel, figure in panels:
+        row: Mapping[Place, Cell] = panel.rows.get(name, {}) if name else {}
+        if column not in row or WHOLE not in row:
+            continue
+        task, index = panel.where, list(panel.rows).index(name or "")
+        where = f"{task}, {name}" if len({n for p, _ in panels for n in p.rows}) > 1 else task
+        value, whole = (at(figure, place, index) for place in (column, WHOLE))
+        if "above_half" in claim:
+            pair = (column, "half of the trials"), (value, HALF)
+            yield ValueComparison(where, *pair, figure.unit, "higher")
+            continue
         worse, no_worse = task in claim["worse_in"], task in claim.get("no_worse_in", ())
-        if names[0] in figure.places:
-            values = (at(figure, names[0]), at(figure, WHOLE))
-            verdict: Any = "worse" if worse else "no worse" if no_worse else None
-            yield ValueComparison(task, names, values, figure.unit, verdict)
+        verdict: Any = "worse" if worse else "no worse" if no_worse else None
+        yield ValueComparison(where, (column, WHOLE), (value, whole), figure.unit, verdict)
 
 
 CELLS: dict[str, Callable[[Size], Mapping[Place, Job]]] = {
     "accuracy": lambda size: {
         "position loss": plain_fit(size),
         "torque loss": plain_fit(size, loss="torque"),
-        "UAN": uan_job(size, **SEARCHED_UAN),
+        "UAN": (uan := uan_job(size, **SEARCHED_UAN)),
+        "GenAN of UAN's size": like_uan(size, uan),
     },
     "history": lambda size: {H: plain_fit(size, history_length=H) for H in size.histories},
     "stride": lambda size: {s: plain_fit(size, history_stride=s) for s in size.strides},
@@ -284,8 +308,11 @@ def _accuracy_headline(study: Study, size: Size, figures: Sequence[Figure]) -> s
         row: dict[Place, Any] = {place: at(figure, place) for place in figure.places}
         if study.symbol:
             least = min(row, key=lambda place: row[place].mean)
+            close = [at for at in row if at != least and below(row[least], row[at]) is None]
+            beside = f", not distinguishable from {', '.join(map(str, close))}" if close else ""
             parts.append(
                 f"{where} the error is least at {study.symbol}{least}: {say(row[least], 'deg')}"
+                f"{beside}"
             )
         else:
             errors = (f"{place} {say(value, 'deg')}" for place, value in row.items())
@@ -294,15 +321,16 @@ def _accuracy_headline(study: Study, size: Size, figures: Sequence[Figure]) -> s
 
 
 def trials_of(
-    size: Size, task: str, column: str, *, robots: int | None = None, **more: Any
+    size: Size, task: str, column: str, preset: str, *, robots: int | None = None, **more: Any
 ) -> tuple[Job, ...]:
     """The trials of all policies that are trained in this way."""
-    policies = (train_job(size, task, column, seed=seed, **more) for seed in size.training_seeds)
+    seeds = size.seeds_of(task, preset)
+    policies = (train_job(size, task, column, preset=preset, seed=seed, **more) for seed in seeds)
     return tuple(job for policy in policies for job in transfer_jobs(size, policy, robots=robots))
 
 
 def _part(end: str) -> Callable[[Cell, Sequence[Mapping[str, Any]]], Value]:
-    """The part of all trials that ended so [%], with Wilson's interval."""
+    """The part of all trials that ended so [%], with an interval of trials and trainings."""
 
     def count(result: Mapping[str, Any]) -> int:
         if end == "success":
@@ -312,29 +340,42 @@ def _part(end: str) -> Callable[[Cell, Sequence[Mapping[str, Any]]], Value]:
         return int(sum(outcomes.values()) if end == OTHER else named[end])
 
     def read(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Value:
-        policies = [job.needs["policy"].id for job in cell.jobs]
-        several = len(set(policies)) > 1
-        sums: dict[str, list[int]] = {}
-        for policy, job, result in zip(policies, cell.jobs, results, strict=True):
-            one = sums.setdefault(policy if several else job.id, [0, 0])
-            one[:] = one[0] + count(result), one[1] + result["trials"]
-        number, total = (sum(column) for column in zip(*sums.values(), strict=True))
-        low, high = (round(100.0 * edge, 6) for edge in wilson(number, total))
-        each = ", ".join(f"{one} of {of}" for one, of in sums.values())
-        by = "training by training" if several else "robot by robot"
-        note = f"{by}: {each}" if len(sums) > 1 else None
-        return Value(100.0 * number / total, low, high, total, cell.jobs[0].id, note)
+        counts = [(count(result), int(result["trials"])) for result in results]
+        policies = _summed((job.needs["policy"].id for job in cell.jobs), counts)
+        robots = _summed((job.settings["robot_seed"] for job in cell.jobs), counts)
+        each, of = zip(*policies, strict=True)
+        low, high = (round(100.0 * edge, 6) for edge in trainings_interval(each, of))
+        rates = tuple(100.0 * one / total for one, total in policies)
+        value = Value(sum(rates) / len(rates), low, high, sum(of), cell.jobs[0].id, None, rates)
+        if value.spread is None:
+            notes = ["one training: the interval is of its trials alone"]
+        else:
+            rows = ", ".join(f"{rate:.1f}" for rate in rates)
+            notes = [f"{len(rates)} trainings, {value.spread:.1f} points apart (std): {rows} %"]
+        if len(robots) > 1:
+            notes.append(f"robot by robot: {', '.join(f'{one} of {n}' for one, n in robots)}")
+        return replace(value, note="; ".join(notes))
 
     return read
 
 
+def _summed(keys: Iterable[Any], counts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The counts of each key together, in the order in which the keys come first."""
+    sums: dict[Any, tuple[int, int]] = {}
+    for key, (one, of) in zip(keys, counts, strict=True):
+        before = sums.get(key, (0, 0))
+        sums[key] = before[0] + one, before[1] + of
+    return list(sums.values())
+
+
 def _dataset(study: Study, size: Size) -> list[Panel]:
     """Accuracy, and the reacher's success, over the number of trajectories."""
+    preset = next(iter(size.training["reacher"]))
 
     def row(column: str) -> dict[Place, Cell]:
         # With the whole recording these are the jobs of the study of transfer.
         trials = {
-            count: trials_of(size, "reacher", column, robots=1, trajectories=count)
+            count: trials_of(size, "reacher", column, preset, robots=1, trajectories=count)
             for count in size.dataset_sizes
         }
         return {count: Cell(jobs, _part("success")) for count, jobs in trials.items()}
@@ -347,8 +388,8 @@ def _dataset(study: Study, size: Size) -> list[Panel]:
         "axis": study.axis,
         "quantity": "trials that succeed",
         "unit": "%",
-        "caption": f"{size.trials} trials on the robot that was recorded (the paper: 100); "
-        "Wilson's 95 % intervals. No ensemble: the policy is trained on one of the networks.",
+        "caption": f"{size.trials} trials of each policy on the robot that was recorded (the "
+        f"paper: 100); {PPO[preset]}. No ensemble: the policy is trained on one of the networks.",
     }
     rows = {"ensemble": row(WHOLE), "no ensemble": row("no ensemble")}
     return [*_accuracy(study, size), Panel("reacher with the ensemble", rows, about)]
@@ -366,34 +407,72 @@ def _dataset_headline(study: Study, size: Size, figures: Sequence[Figure]) -> st
 
 
 def _transfer(study: Study, size: Size) -> list[Panel]:
-    """Success of each kind of training, one figure for each task."""
-    return [
+    """Success of each kind of training, one figure for each task; and the curves of long ones."""
+    success = {"quantity": "trials that succeed", "unit": "%"}
+    panels = [
         Panel(
             task,
-            {"success": {c: Cell(trials_of(size, task, c), _part("success")) for c in columns}},
+            {
+                PPO[preset]: {
+                    column: Cell(trials_of(size, task, column, preset), _part("success"))
+                    for column in made.columns
+                }
+                for preset, made in presets.items()
+            },
             {
                 "name": f"transfer-{task}",
                 "title": f"{_spoken(task)}: success on the robot",
                 "kind": "bars",
                 "axis": study.axis,
-                "quantity": "trials that succeed",
-                "unit": "%",
-                "caption": f"{_trials(size)} (the paper: 100 trials on the real robot); Wilson's "
-                "95 % intervals.",
+                "caption": f"{_trials(size)} (the paper: 100 trials on the real robot).",
+                **success,
             },
         )
-        for task, columns in ((task, size.columns(task)) for task in size.training)
+        for task, presets in size.training.items()
     ]
+    for task, presets in size.training.items():
+        for preset in (preset for preset, made in presets.items() if made.once):
+            job = train_job(size, task, WHOLE, preset=preset, seed=size.training_seeds[0])
+            steps = [job.settings["training"]["steps"] * k / POINTS for k in range(1, POINTS + 1)]
+            about = {
+                "name": f"learning-{task}",
+                "title": f"{_spoken(task)}: success in simulation while it learns",
+                "kind": "lines",
+                "axis": "steps [M]",
+                "caption": f"One training, {PPO[preset]}, with bootstrapped time limits.",
+                **success,
+                "quantity": "episodes that succeed",
+            }
+            row: dict[Place, Cell] = {s / 1e6: Cell((job,), _learnt(s)) for s in steps}
+            panels.append(Panel(f"{task} while it learns", {PPO[preset]: row}, about))
+    return panels
+
+
+def _learnt(steps: float) -> Callable[[Cell, Sequence[Mapping[str, Any]]], Value | None]:
+    """The success of a training's episodes after that many steps [%]."""
+
+    def read(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Value | None:
+        curve = results[0]["curve"]
+        near = min(curve, key=lambda point: abs(point[0] - steps), default=None)
+        return Value(100.0 * near[1], job=cell.jobs[0].id) if near else None
+
+    return read
 
 
 def _transfer_headline(study: Study, size: Size, figures: Sequence[Figure]) -> str:
     """How often the whole method succeeds."""
-    values: dict[str, Any] = {t: at(f, WHOLE) for t, f in zip(size.training, figures, strict=True)}
-    return "; ".join(
-        f"{_spoken(task)} transfers: {round(value.mean / 100.0 * value.count)} of {value.count} "
-        f"trials succeed, 95 % interval {value.low:.0f} to {value.high:.0f} %"
-        for task, value in values.items()
-    )
+    parts = []
+    for task, figure in zip(size.training, figures, strict=False):
+        for row in figure.series:
+            value = dict(zip(figure.places, row.values, strict=True))[WHOLE]
+            if value is not None:
+                spread = "" if value.spread is None else f", spread {value.spread:.1f} points"
+                many = f"{len(value.trainings)} training{'s' if value.spread is not None else ''}"
+                parts.append(
+                    f"{_spoken(task)}, {row.name}, {TRANSFERS[below(value, HALF)]}: "
+                    f"{say(value, '%')} of {value.count} trials succeed ({many}{spread})"
+                )
+    return "; ".join(parts)
 
 
 def _spoken(task: str) -> str:
@@ -403,12 +482,13 @@ def _spoken(task: str) -> str:
 def _trials(size: Size) -> str:
     robots = f"each of {len(size.robot_seeds)} robots, of which only the first was ever recorded"
     where = "the recorded robot" if len(size.robot_seeds) == 1 else robots
-    return f"{size.trials} trials on {where}"
+    return f"{size.trials} trials of each policy on {where}"
 
 
 def _outcomes(study: Study, size: Size) -> list[Panel]:
     """What becomes of the balls, for each kind of training."""
-    trials = {column: trials_of(size, TENNIS, column) for column in size.columns(TENNIS)}
+    preset, made = next(iter(size.training[TENNIS].items()))
+    trials = {column: trials_of(size, TENNIS, column, preset) for column in made.columns}
     about = {
         "name": "table-tennis-outcomes",
         "title": "Table tennis: what became of the ball",
@@ -416,8 +496,8 @@ def _outcomes(study: Study, size: Size) -> list[Panel]:
         "axis": study.axis,
         "quantity": "trials",
         "unit": "%",
-        "caption": f"{_trials(size)}, the same as in the study of transfer. Other: next to the "
-        "table, or stopped by the guard.",
+        "caption": f"{_trials(size)}, the same as in the study of transfer, {PPO[preset]}. Other: "
+        "next to the table, or stopped by the guard.",
     }
     rows: dict[str, dict[Place, Cell]] = {
         end: {column: Cell(jobs, _part(end)) for column, jobs in trials.items()}
@@ -427,22 +507,27 @@ def _outcomes(study: Study, size: Size) -> list[Panel]:
 
 
 def _outcome_findings(figure: Figure) -> Iterable[Finding]:
-    """Whether policies fail most often in the way in which the paper's do."""
+    """Whether policies fail most often in the way in which the paper's do, as far as these told
+    their ways apart."""
     for k, column in enumerate(figure.places):
         theirs: dict[str, Any] = {row.name: row.paper[k] for row in figure.series if row.paper}
+        if None in theirs.values() or not theirs:
+            continue
         paper = ", ".join(f"{end} {value.mean:g}" for end, value in theirs.items())
-        ours: dict[str, Any] = {row.name: row.values[k] for row in figure.series}
-        done = None not in ours.values()
-        lost = {e: v for e, v in ours.items() if done and e != "success" and v.mean}
-        theirs.pop("success")
-        agrees = None
-        if len(lost) > 1:
-            most, worst = (max(ends, key=lambda e: ends[e].mean) for ends in (lost, theirs))
-            agrees = most == worst
-        words = ", ".join(f"{end} {say(value, '%')}" for end, value in lost.items())
-        words = words or ("no ball was lost" if done else "not all results are there")
-        claim = f"{str(column).capitalize()}: of 100 balls {paper}."
-        yield Finding(claim, sentence(f"{column}: {words}"), agrees)
+        ours = {row.name: row.values[k] for row in figure.series if row.name != "success"}
+        worst = max(theirs.keys() & ours.keys(), key=lambda end: theirs[end].mean)
+        comparisons = [
+            ValueComparison(
+                str(column),
+                (worst, end),
+                (ours[worst], value),
+                figure.unit,
+                "higher" if below(theirs.get(end, NEVER), theirs[worst]) else None,
+            )
+            for end, value in ours.items()
+            if end != worst
+        ]
+        yield from finding(f"{str(column).capitalize()}: of 100 balls {paper}.", comparisons)
 
 
 def _outcomes_headline(study: Study, size: Size, figures: Sequence[Figure]) -> str:

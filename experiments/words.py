@@ -9,8 +9,9 @@ from genan.evaluation.study_result import Figure, Finding, Value
 from genan.words import number
 
 Place = str | float | int
-WIDE = 20.0
-"""An interval wider than this [deg or %] says nothing of a difference that it does not show."""
+MARGIN = 0.1
+"""A difference of rates, or part of an error, that does not matter. Where two intervals meet but
+could hide a larger one, nothing can be said."""
 RELATIONS = {True: "lower than", False: "higher than", None: "not distinguishable from"}
 
 
@@ -33,21 +34,29 @@ class ValueComparison:
     values: tuple[Value | None, Value | None]
     unit: str
     expected: Literal["lower", "higher", "worse", "no worse"] | None = "lower"
-    """How the first is to the second in the paper; None: not compared. Where intervals meet,
-    "lower" and "higher" cannot be decided; the others can be unless an interval is ``WIDE``."""
+    """How the first is to the second in the paper; "worse" is "lower" where a tie can be told too;
+    None: not compared."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether it is so here; None where that cannot be decided."""
+        """The rule of all verdicts: True where it is so here (we agree), False where it is not (we
+        differ), None where the intervals cannot tell. Where they meet, they can tell but one thing:
+        that the first is no worse, if wherever both lie it is at most ``MARGIN`` lower."""
         one, other = self.values
         lower = below(one, other)
-        if self.expected == "lower" or one is None or other is None:
-            return lower
-        if self.expected == "higher":
-            return None if lower is None else not lower
-        if lower is None and any(_width(value) > WIDE for value in (one, other)):
+        if lower is None and self.expected in ("worse", "no worse"):
+            lower = False if self._drop() <= MARGIN else None
+        if lower is None:
             return None
-        return (lower is True) == (self.expected == "worse")
+        return lower == (self.expected in ("lower", "worse"))
+
+    def _drop(self) -> float:
+        """How far the first may lie below the second: of rates, or as part of an error."""
+        one, other = self.values
+        if one is None or other is None or one.low is None or other.high is None:
+            return math.inf
+        scale = 100.0 if self.unit == "%" else other.mean
+        return (other.high - one.low) / scale if scale else math.inf
 
     @property
     def words(self) -> str:
@@ -58,7 +67,7 @@ class ValueComparison:
         if one is None or other is None or other.mean == 0.0 or self.unit == "%":
             return words
         ratio = one.mean / other.mean
-        if ratio > 2.0:
+        if ratio > 1.5:
             return f"{words}: {ratio:.3g} times as much"
         percent = 100.0 * (ratio - 1.0)
         return f"{words}: {abs(percent):.2g} % {'more' if percent > 0 else 'less'}"
@@ -114,7 +123,3 @@ def at(figure: Figure, place: Place, series: int = 0) -> Value | None:
 def sentence(words: str) -> str:
     """``words`` with a full stop and a capital."""
     return f"{words[0].upper()}{words[1:]}."
-
-
-def _width(value: Value) -> float:
-    return math.inf if value.low is None or value.high is None else value.high - value.low

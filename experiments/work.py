@@ -241,7 +241,7 @@ def _train(job: RunningJob) -> dict[str, Any]:
 
     made = dict(job.settings)
     if not (job.folder / CONTRACT).exists():
-        chosen = preset(made["task"])
+        chosen = preset(made["task"], made["preset"])
         result = train(
             replace(chosen.task, **tuples(made["changed"])),
             job.needs["actuators"],
@@ -254,7 +254,9 @@ def _train(job: RunningJob) -> dict[str, Any]:
         if not result.finished:
             raise StoppedError(f"Stopped after {result.steps} steps.")
     _, record = read_contract(job.folder)
-    return {"judged": dict(record["judged"]), "steps": record["steps"]}
+    name = "episode/success"
+    curve = [[point["steps"], point[name]] for point in record["curve"] if name in point]
+    return {"judged": dict(record["judged"]), "steps": record["steps"], "curve": curve}
 
 
 def _transfer(job: RunningJob) -> dict[str, Any]:

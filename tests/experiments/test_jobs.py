@@ -3,8 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.jobs import Job, in_order, train_job
-from experiments.sizes import COLUMNS, FULL, SIZES, SMALL, SMOKE, Size
+from experiments.jobs import (
+    SEARCHED_UAN,
+    Job,
+    in_order,
+    like_uan,
+    longest_first,
+    train_job,
+    uan_job,
+)
+from experiments.sizes import ABLATIONS, COLUMNS, FAST, FULL, PAPER, SIZES, SMALL, SMOKE, Size
 from experiments.studies import STUDIES
 from genan.errors import SettingError
 from genan.evaluation.study_result import paper_figure
@@ -56,9 +64,9 @@ def test_full_is_the_papers_size() -> None:
         "stride-1-step": FULL.strides,
         "rollout-1-step": FULL.rollouts,
         "dataset-size-1-step": FULL.dataset_sizes,
-        "transfer-reacher": FULL.columns("reacher"),
-        "transfer-ball-in-a-cup": FULL.columns("ball-in-a-cup"),
-        "transfer-table-tennis": FULL.columns("table-tennis"),
+        "transfer-reacher": FULL.training["reacher"][PAPER].columns,
+        "transfer-ball-in-a-cup": FULL.training["ball-in-a-cup"][FAST].columns,
+        "transfer-table-tennis": FULL.training["table-tennis"][PAPER].columns,
     }.items():
         assert places == paper_figure(name).places, name
 
@@ -103,21 +111,62 @@ def test_each_ablation_changes_one_thing() -> None:
     }
 
 
+def test_full_trains_by_the_papers_tables_and_as_we_would() -> None:
+    from genan.rl.config import preset
+    from genan.tasks.registry import task_settings
+
+    jobs = in_order([job for study in STUDIES.values() for job in study.jobs(FULL)])
+    made = [job.settings for job in jobs if job.kind == "train"]
+    presets = Counter((one["task"], one["preset"]) for one in made)
+    assert presets == {
+        ("reacher", "paper"): 5 * (5 + 14),  # ablations, and the other sizes of the data set
+        ("reacher", "fast"): 5 * 5,
+        ("table-tennis", "paper"): 5 * 5,
+        ("table-tennis", "fast"): 5 * 6,  # and the landing reward as it is printed
+        ("ball-in-a-cup", "sparse"): 5 * 5,
+        ("ball-in-a-cup", "paper"): 1,
+    }
+    for one in made:
+        chosen = preset(one["task"], one["preset"])
+        assert replace(chosen.ppo, **one["ppo"]).time_limit == "bootstrap"
+        # The paper's rewards and weights.
+        paper, task = task_settings(one["task"]), replace(chosen.task, **one["changed"])
+        differ = {k for k, v in vars(task).items() if v != getattr(paper, k)}
+        ablated = {key for part in ABLATIONS.values() for key in part.get("changed", ())}
+        assert differ - {"mass_spread", "string_spread"} <= ablated, (one["task"], differ)
+    (long,) = (one for one in made if (one["task"], one["preset"]) == ("ball-in-a-cup", "paper"))
+    assert long["training"]["steps"] >= 10**9
+    first = next(job for job in in_order(longest_first(jobs)) if job.kind == "train")
+    assert first.settings == long
+
+
+def test_one_genan_is_like_uan() -> None:
+    uan = uan_job(FULL, **SEARCHED_UAN)
+    genan = like_uan(FULL, uan).settings
+    assert (genan["loss"], genan["members"]) == ("position", 1)
+    assert genan["hidden"] == uan.settings["ppo"]["hidden"]
+    assert (genan["history_length"], genan["history_stride"]) == (uan.settings["history_length"], 1)
+
+
 def test_seeds_train_every_policy_again_and_nothing_else() -> None:
-    once, thrice = FULL, FULL.trained((0, 1, 2))
+    once, thrice = FULL.trained((0,)), FULL.trained((0, 1, 2))
+    long = {"train": 1, "transfer": 3}  # the long training of ball-in-a-cup, once in any case
     for name in ("transfer", "dataset-size", "table-tennis"):
         one, three = (
             Counter(job.kind for job in in_order(STUDIES[name].jobs(size)))
             for size in (once, thrice)
         )
         for kind, count in one.items():
-            assert three[kind] == count * (3 if kind in ("train", "transfer") else 1), (name, kind)
+            alone = long.get(kind, 0) if name == "transfer" else 0
+            times = 3 if kind in ("train", "transfer") else 1
+            assert three[kind] - alone == (count - alone) * times, (name, kind)
         # What was trained before is not trained again.
         assert {job.id for job in STUDIES[name].jobs(once)} < {
             job.id for job in STUDIES[name].jobs(thrice)
         }
-    assert (once.label, thrice.label) == ("full", "full-seeds-0-1-2")
-    assert (once.flags, thrice.flags) == ("--size full", "--size full --seeds 0 1 2")
+    assert (FULL.label, once.label, thrice.label) == ("full", "full-seeds-0", "full-seeds-0-1-2")
+    assert (FULL.flags, thrice.flags) == ("--size full", "--size full --seeds 0 1 2")
+    assert FULL.training_seeds == (0, 1, 2, 3, 4) and SMALL.training_seeds == (0,)
     for wrong in ((), (0, 0), (-1,)):
         with pytest.raises(SettingError, match="Seeds of trainings must be different numbers"):
             FULL.trained(wrong)

@@ -122,6 +122,16 @@ def test_ctrl_c_keeps_what_is_done(answers: Any, experiments: Any, tmp_path: Pat
     assert {job.label for job in started} == {f"uan, trial {k}" for k in range(6, 12)}
 
 
+def test_uan_is_searched_for_longer_at_full_size(
+    answers: Any, experiments: Any, tmp_path: Path
+) -> None:
+    """As many trials as make the comparison fair, unless asked otherwise."""
+    started = answers(distance)
+    assert experiments("search-uan", "--size", "full", "--out", tmp_path, "--at-once", 50).code == 0
+    kept = json.loads((tmp_path / "search-uan-full.search.json").read_bytes())
+    assert len(kept["trials"]) == 200 and len(started) > 190
+
+
 def test_a_search_in_which_all_trials_fail_is_refused(
     answers: Any, experiments: Any, tmp_path: Path
 ) -> None:

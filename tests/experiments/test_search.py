@@ -202,7 +202,7 @@ def accept(jobs: Mapping[str, Job]) -> None:
         ppo.minibatch_size(settings.num_envs)
     elif "train" in jobs:
         made = dict(jobs["train"].settings)
-        chosen = preset(made["task"])
+        chosen = preset(made["task"], made["preset"])
         replace(chosen.task, **made["changed"])
         ppo = replace(chosen.ppo, **tuples(made["ppo"]))
         ppo.minibatch_size(TrainSettings(**made["training"]).num_envs)
@@ -222,6 +222,21 @@ def test_the_defaults_are_the_jobs_of_the_studies() -> None:
         assert made["fit"].needs["actuators"].fingerprint == plain_fit(size).fingerprint
         assert made["fit"].needs["data"].settings["seed"] not in size.seeds.values()
         assert made["fit"].needs["data"].fingerprint != collect_job(size, "test").fingerprint
+
+
+@pytest.mark.parametrize("what", SEARCHES)
+def test_no_search_looks_at_what_results_are_judged_by(what: str) -> None:
+    """Neither at the test recording nor at robots that were never recorded."""
+    for size in (SMOKE, SMALL, FULL):
+        if what not in ("uan", "fit", *size.training):
+            continue
+        space = find_space(what, size)
+        jobs = in_order([space.job(space.defaults, label="trial 0")])
+        recordings = [job for job in jobs if job.kind == "collect"]
+        assert all(job.kind != "transfer" for job in jobs)
+        assert all(job.settings["robot_seed"] == 0 for job in recordings)
+        seeds = {job.settings["seed"] for job in recordings}
+        assert recordings and size.seeds["test"] not in seeds
 
 
 def test_the_result_survives_its_file(store: Store, tmp_path: Path) -> None:

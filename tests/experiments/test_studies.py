@@ -1,5 +1,6 @@
 """What studies say of planted numbers, and of those that were found at full size."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,8 @@ def test_only_intervals_that_do_not_meet_tell_values_apart() -> None:
     [
         ("lower", True, None, False),
         ("higher", False, None, True),
-        ("worse", True, False, False),
-        ("no worse", False, True, True),
+        ("worse", True, None, False),
+        ("no worse", False, None, True),
     ],
 )
 def test_what_the_paper_expects_is_compared(
@@ -42,8 +43,11 @@ def test_what_the_paper_expects_is_compared(
     found = [comparison(LOW, other, expected=expected).holds for other in (HIGH, MID)]
     assert [*found, comparison(HIGH, LOW, expected=expected).holds] == [lower, meeting, higher]
     assert comparison(LOW, None, expected=expected).holds is None
-    wide = comparison(Value(50.0, 30.0, 70.0), Value(60.0, 40.0, 80.0), expected=expected)
-    assert wide.holds is None
+    near = comparison(Value(1.0, 0.98, 1.02), Value(1.01, 0.99, 1.03), expected=expected)
+    assert near.holds == {"worse": False, "no worse": True}.get(expected)
+    rates = (Value(50.0, 48.0, 52.0), Value(53.0, 51.0, 57.0)), (LOW, None)
+    for values, known in zip(rates, (near.holds, None), strict=True):
+        assert ValueComparison("", ("", ""), values, "%", expected).holds == known  # type: ignore[arg-type]
 
 
 def test_a_finding_says_and_weighs_all_comparisons() -> None:
@@ -74,11 +78,12 @@ def test_a_finding_says_and_weighs_all_comparisons() -> None:
 @pytest.mark.parametrize("name", STUDIES)
 def test_what_was_found_at_full_size_is_read_and_judged_as_it_was(name: str) -> None:
     kept = StudyResult.load(RESULTS / f"{name}-full.study.json")
+    assert kept.complete and kept.findings
     study = STUDIES[name]
-    again = study.findings(FULL, kept.figures)
-    assert [(f.paper, f.agrees) for f in again] == [(f.paper, f.agrees) for f in kept.findings]
-    assert study.headline(FULL, kept.figures)
-    assert len(in_order(study.jobs(FULL))) == len(kept.jobs)
+    if study.kind == "accuracy":  # policies are trained more often today, in two ways
+        again = study.findings(FULL, kept.figures)
+        assert [(f.paper, f.agrees) for f in again] == [(f.paper, f.agrees) for f in kept.findings]
+        assert study.headline(FULL, kept.figures)
 
 
 def test_the_search_at_full_size_is_read() -> None:
@@ -96,6 +101,8 @@ def _invented(job: Job, number: float) -> dict[str, object]:
             "trials": count + rest,
             "outcomes": {"success": count, "missed": rest},
         }
+    if job.kind == "train":
+        return {"curve": [[10**8, 0.1], [10**9, number]]}
     ends = {"mean": [0.0, number], "low": [0.0, 0.99 * number], "high": [0.0, 1.01 * number]}
     curve = {end: [row] for end, row in ends.items()}
     errors = {"one_step": ends, "curve": curve, "rollouts": 8, "diverged": 1}
@@ -128,12 +135,10 @@ def test_a_study_says_what_it_found_before_and_after(
             store.keep(job, JobResult(_invented(job, 0.5), 1.0, {"genan": "0"}, {}))
     after = study.result(size, store)
     assert after.complete
-    assert all(
-        value is not None
-        for figure in after.figures
-        for row in figure.series
-        for value in row.values
-    )
+    for panel, figure in zip(study.panels(size), after.figures, strict=True):
+        for row, cells in zip(figure.series, panel.rows.values(), strict=True):
+            there = [value is not None for value in row.values]
+            assert there == [place in cells for place in figure.places]
     assert after.headline and after.findings
     path = after.save(tmp_path)
     assert path.name == f"{study.name}-{size.name}.study.json"
@@ -155,19 +160,88 @@ def test_errors_are_in_degrees_and_runaways_are_noted(tmp_path: Path) -> None:
     assert first is not None and first.note is None
 
 
-def test_trainings_are_shown_one_by_one(tmp_path: Path) -> None:
-    store, size = Store(tmp_path), FULL.trained((0, 1))
-    for k, job in enumerate(job for job in STUDIES["transfer"].jobs(size)):
+def _planted(store: Store, size: Size, part: Callable[[Job], float]) -> StudyResult:
+    """The study of transfer, ``part`` of whose trials succeed by the training that they try."""
+    for job in in_order(STUDIES["transfer"].jobs(size)):
+        number = part(job.needs["policy"]) if job.kind == "transfer" else 0.0
         with store.held(job):
-            # Three robots for each training: all succeed after the first, none after the second.
-            store.keep(job, JobResult(_invented(job, float(k // 3 % 2 == 0)), 1.0, {}, {}))
-    result = STUDIES["transfer"].result(size, store)
+            store.keep(job, JobResult(_invented(job, number), 1.0, {}, {}))
+    return STUDIES["transfer"].result(size, store)
+
+
+def test_trainings_are_shown_one_by_one(store: Store) -> None:
+    """All trials succeed after the first training, none after the second."""
+    size = FULL.trained((0, 1))
+    result = _planted(store, size, lambda policy: 1.0 - policy.settings["training"].get("seed", 0))
     value = result.figures[0].series[0].values[0]
     assert value is not None and (value.mean, value.count) == (50.0, 600)
-    assert value.note == "training by training: 300 of 300, 0 of 300"
-    assert any("2 policies" in note for note in result.notes)
+    assert (value.low, value.high) == (0.0, 100.0) and value.trainings == (100.0, 0.0)
+    assert value.spread == pytest.approx(70.71, abs=0.01) and value.note == (
+        "2 trainings, 70.7 points apart (std): 100.0, 0.0 %; "
+        "robot by robot: 100 of 200, 100 of 200, 100 of 200"
+    )
+    assert any("mean of 2 policies" in note for note in result.notes)
+    assert "independent" not in " ".join(result.notes)
     assert result.filename == "transfer-full-seeds-0-1.study.json"
     assert result.command == "python -m experiments transfer --size full --seeds 0 1"
+    # Two trainings that differ so much tell nothing, however many trials they have.
+    assert all(finding.agrees is None for finding in result.findings)
+
+
+def test_a_row_for_each_way_of_learning(store: Store) -> None:
+    """By the paper's tables all is as the paper says, and the fast PPO never succeeds."""
+    low = {"torque loss": 0.8, "low action penalty": 0.6}
+    worse = {"reacher": ("low",), "table-tennis": ("torque", "no", "low")}
+
+    def part(policy: Job) -> float:
+        task, column = policy.settings["task"], policy.label.split(": ")[1].split(",")[0]
+        if policy.settings["preset"] == "fast" and task != "ball-in-a-cup":
+            return 0.0
+        if task in worse and column != "position loss" and column.startswith(worse[task]):
+            return low.get(column, 0.7)
+        return 0.95
+
+    result = _planted(store, FULL, part)
+    reacher, tennis, cup, curve = result.figures
+    names = ["PPO as in the paper", "fast PPO"]
+    assert [row.name for row in reacher.series] == [row.name for row in tennis.series] == names
+    assert tennis.places[-1] == "printed landing reward" and tennis.series[0].values[-1] is None
+    assert [row.name for row in cup.series] == names[::-1]
+    assert all(figure.series[0].paper[0] for figure in (reacher, tennis, cup))
+    long = cup.series[1].values
+    assert long[0] is not None and long[1:] == (None,) * 4
+    assert long[0].note is not None and long[0].note.startswith("one training: the interval is")
+    assert curve.places[-1] == 1000.0 and curve.series[0].values[-1] == Value(
+        0.0, job=next(job.id for job in result.jobs if job.settings.get("preset") == "paper"
+                      and job.settings["task"] == "ball-in-a-cup")
+    )  # fmt: skip
+    agree: dict[str, list[bool | None]] = {name: [] for name in names}
+    for one in result.findings:
+        agree[next(name for name in names if name in one.ours)].append(one.agrees)
+    assert agree["PPO as in the paper"] == [True] * 5
+    assert agree["fast PPO"] == [False] * 5
+    assert "Reacher, PPO as in the paper, transfers: 95.0 %" in result.headline
+    assert "Table tennis, fast PPO, does not transfer: 0 %" in result.headline
+
+
+@pytest.mark.parametrize(
+    ("short", "missed", "agrees"), [(40, 10, True), (10, 40, False), (27, 23, None), (0, 0, None)]
+)
+def test_ways_to_fail_are_told_apart_by_their_intervals(
+    short: int, missed: int, agrees: bool | None, store: Store
+) -> None:
+    """Without an ensemble the paper's balls are too short, 17 of 100, and none is missed; with
+    the whole method 3, 0 and 1 of them tell nothing."""
+    study = STUDIES["table-tennis"]
+    for job in in_order(study.jobs(FULL)):
+        outcomes = {"success": 100 - short - missed, "too short": short, "missed": missed}
+        result = {"succeeded": 100 - short - missed, "trials": 100, "outcomes": outcomes}
+        with store.held(job):
+            store.keep(job, JobResult(result, 1.0, {}, {}))
+    found = {
+        f.paper.split(":")[0]: f.agrees for f in study.result(FULL.trained((0,)), store).findings
+    }
+    assert found["No ensemble"] is agrees and found["Position loss"] is None
 
 
 def test_a_trial_can_tell_nothing(tmp_path: Path) -> None:

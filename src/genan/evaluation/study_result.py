@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from statistics import stdev
 from types import UnionType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -34,6 +35,12 @@ class Value:
     count: int | None = None  # trajectories or trials behind it
     job: str | None = None  # that found it
     note: str | None = None  # what a reader must know: "3 of 800 rollouts diverged"
+    trainings: tuple[float, ...] = ()  # of each of the policies whose mean it is
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation between the trainings; None where there is but one."""
+        return stdev(self.trainings) if len(self.trainings) > 1 else None
 
 
 @dataclass(frozen=True)
