@@ -88,8 +88,8 @@ class Panel:
         places = tuple(dict.fromkeys(place for row in self.rows.values() for place in row))
         paper = paper_figures().get(self.about["name"])
         rows = dict(paper.series) if paper else {}
-        first = next(iter(self.rows))
-        rows.setdefault(first, next(iter(rows.values()), ()))  # whatever our first row is called
+        first = PPO[PAPER] if PPO[PAPER] in self.rows else next(iter(self.rows))
+        rows.setdefault(first, next(iter(rows.values()), ()))  # whatever our row is called
 
         def papers(name: str) -> tuple[Value | None, ...]:
             known = dict(zip(paper.places, rows.get(name, ()), strict=False)) if paper else {}
