@@ -47,6 +47,8 @@ class Train(Generic[T]):
         prepare()
         import jax
 
+        from genan.rl.train import means
+
         def show(now: "PolicyTraining") -> None:
             if now.steps == now.resumed:  # the first call
                 for sentence in sentences(SENTENCES, "begin", now, jax.devices()[0].device_kind):
@@ -56,7 +58,7 @@ class Train(Generic[T]):
             words = f"{now.steps / 1e6:.3g}/{now.total / 1e6:.3g} M steps"
             # The last update's: episodes first, then the reward's terms, then PPO's.
             rows: dict[str, list[str]] = {"episode": [], "reward": [], "learning": []}
-            for key, value in now.curve[-1].items() if now.curve else ():
+            for key, value in means(now.curve[-1]).items() if now.curve else ():
                 group, _, name = key.partition("/")
                 if group in rows and name not in ("kl", "steps"):
                     rows[group].append(f"{name} {value:.4g}")
@@ -75,7 +77,8 @@ class Train(Generic[T]):
             raise KeyboardInterrupt(f"{done}; the same command goes on from there.")
         actuators = "" if self.actuators is None else f" --actuators {self.actuators}"
         play = f"genan play {self.task.name} --policy {self.out}{actuators}"
-        for sentence in sentences(SENTENCES, "end", found, result.faults, self.out, play):
+        seeds = result.policy.record.get("seeds", [])
+        for sentence in sentences(SENTENCES, "end", found, result.faults, self.out, play, seeds):
             bars.console.print(sentence)
 
     @classmethod

@@ -124,6 +124,9 @@ class TrainSettings:
     num_envs: int = 1024  # Episodes that run side by side.
     steps: int | None = None  # Policy steps, all episodes together; left out: what the preset says.
     seed: int = 0  # Of everything random.
+    seeds: int = 1
+    """Policies trained side by side in one program, with this seed and the following ones; the best
+    in simulation is kept, and each in a folder of its own."""
     member: int | None = None  # Train on this network alone (from 0), as in the paper's ablation.
     judge: int = 1000  # Episodes by which the finished policy is judged.
     refill: int = 2048
@@ -134,12 +137,13 @@ class TrainSettings:
     device: Literal["auto", "cpu", "gpu"] = "auto"  # Where to train; auto: a GPU if there is one.
 
     def __post_init__(self) -> None:
-        rules = {"be at least 1": "num_envs judge refill steps", "be 0 or more": "seed"}
+        rules = {"be at least 1": "num_envs judge refill steps seeds", "be 0 or more": "seed"}
         check_numbers(self, rules)
 
     def settings(self) -> dict[str, Any]:
         """What a result depends on, as JSON can hold it."""
-        return {k: v for k, v in asdict(self).items() if k not in ("steps", "judge", "device")}
+        left_out = ("steps", "judge", "device", *(["seeds"] if self.seeds == 1 else []))
+        return {k: v for k, v in asdict(self).items() if k not in left_out}
 
 
 def preset(task: str, name: str | None = None, *, robot: str | None = None) -> TrainingPreset:

@@ -289,7 +289,8 @@ def report(agent: AgentState, brought: Brought, losses: Numbers, settings: PPOSe
 
 
 class PPO(eqx.Module):
-    """A policy that learns in ``env``."""
+    """A policy that learns in ``env``; or several, side by side in one program, each from a key of
+    its own: then everything has a leading axis. A GPU that one leaves idle takes them all."""
 
     env: Environment
     settings: PPOSettings = eqx.field(static=True)
@@ -305,6 +306,8 @@ class PPO(eqx.Module):
     @partial(eqx.filter_jit, compiler_options=QUICK)
     def begin(self, key: PRNGKeyArray) -> LearnerState:
         """The state before the first step."""
+        if key.ndim:
+            return jax.vmap(partial(type(self).begin.__wrapped__, self))(key)
         agent_key, env_key, key = jax.random.split(key, 3)
         sizes = self.env.observation_size, self.env.action_size
         agent = AgentState.begin(sizes, self.settings, key=agent_key)
@@ -314,6 +317,8 @@ class PPO(eqx.Module):
     @partial(eqx.filter_jit, donate="all-except-first", compiler_options=QUICK)
     def advance(self, learner: LearnerState) -> tuple[LearnerState, Numbers]:
         """One rollout and one update further. ``learner`` is used up."""
+        if learner.updates.ndim:
+            return jax.vmap(partial(type(self).advance.__wrapped__, self))(learner)
         agent, settings = learner.agent, self.settings
         rollout_key, order_key, key = jax.random.split(jax.random.wrap_key_data(learner.key), 3)
         after, experience, brought = self.rollout(agent, learner.rollout, key=rollout_key)

@@ -300,8 +300,8 @@ class SkrlTraining(PolicyTraining):
         _log.warning(f"stopped after {self.steps:,} steps: {words}")
         return self._finish()
 
-    def policy(self, judgement: Judgement | None = None) -> Policy:
-        made = super().policy(judgement)
+    def policy(self, judgement: Judgement | None = None, *, which: int = 0) -> Policy:
+        made = super().policy(judgement, which=which)
         return made.with_record(trainer=f"skrl {VERSION}", steps_planned=self.total)
 
     def _resume(self, out: Path) -> None:

@@ -4,12 +4,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from genan import actuator
 from genan.actuator import Ensemble
@@ -104,7 +107,8 @@ def train(
             that the task is made for.
         out: folder for the policy, checkpoints and TensorBoard events; left out, nothing is
             written. An interrupted training goes on from its last checkpoint when the same call is
-            repeated, to the same result.
+            repeated, to the same result. With several seeds, the best policy of them by simulated
+            episodes is here, and each in ``seed-K``.
         steps: policy steps, all episodes together; left out, what the preset says.
         seed: of everything random.
         preset: where settings that are left out come from: "fast" (the default), "paper" (its
@@ -115,7 +119,7 @@ def train(
         progress: called with the ``PolicyTraining`` before the first update and after each.
         stop: asked before every update; once it says True, everything is saved and the training
             ends.
-        settings: other fields of ``TrainSettings``, as ``num_envs=512``, ``judge=100``.
+        settings: other fields of ``TrainSettings``, as ``num_envs=512``, ``seeds=5``.
 
     Returns:
         The result: ``result.policy(observation)`` gives actions [..., nu] in the controls' units,
@@ -175,17 +179,18 @@ class PolicyTraining:
         self.env = load_environment(
             self.task, self.ensemble, envs=settings.num_envs, robot=robot, precision=self.precision
         )
+        several, own = settings.seeds > 1, self.algorithm is PPO
+        refuse((several and not own, "Several seeds at once need --trainer genan; skrl has one."))
         self.ppo = self.algorithm(self.env, ppo)
         size = self.ppo.steps_per_update
         self.updates = max(1, round((settings.steps or presets(task.name).steps) / size))
         self.total = self.updates * size  # policy steps to do
         self.compile_seconds = 0.0
         self.steps_per_second = 0.0  # in this run, compiling left out; 0 before it is known
-        self.curve: list[dict[str, float]] = []  # numbers of every update, by name
+        self.curve: list[dict[str, Any]] = []  # numbers of every update, by name; lists with seeds
         self.faults, self.resumed = 0, 0  # episodes that ran away; steps done before this run
         with self._compiling("the simulator"):
-            begun = self.ppo.begin(jax.random.key(settings.seed))
-            self.learner: LearnerState = jax.block_until_ready(begun)
+            self.learner: LearnerState = jax.block_until_ready(self.ppo.begin(self._keys()))
         self._saved = time.perf_counter()
         if self.out is not None:
             self._resume(self.out)
@@ -205,7 +210,12 @@ class PolicyTraining:
     @property
     def steps(self) -> int:
         """Policy steps that are done."""
-        return int(self.learner.updates) * self.ppo.steps_per_update
+        return int(np.max(self.learner.updates)) * self.ppo.steps_per_update
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of the policies that are trained."""
+        return [self.settings.seed + k for k in range(self.settings.seeds)]
 
     @property
     def seconds_left(self) -> float:
@@ -222,12 +232,12 @@ class PolicyTraining:
         with closing(EventFile(self.out / EVENTS)) if self.out else nullcontext() as events:
             log: Callable[..., Any] = events.scalars if events else lambda *_: None
             for update, numbers in enumerate(self.curve, 1):  # before an interruption
-                log(update * self.ppo.steps_per_update, numbers)
-            while int(self.learner.updates) < self.updates:
+                log(update * self.ppo.steps_per_update, means(numbers))
+            while self.steps < self.total:
                 if stop():
                     return self._stopped()
                 self._update(first=begun is None)
-                log(self.steps, self.curve[-1])
+                log(self.steps, means(self.curve[-1]))
                 now = time.perf_counter()
                 if begun is None:
                     begun, before = now, self.steps
@@ -238,14 +248,17 @@ class PolicyTraining:
                     self._save()
         return self._finish()
 
-    def policy(self, judgement: Judgement | None = None) -> Policy:
-        """The policy as it is now."""
-        record = {"steps": self.steps, "faults": self.faults, "curve": self._curve(points=100)}
-        record |= {name: getattr(self.settings, name) for name in ("seed", "num_envs")}
+    def policy(self, judgement: Judgement | None = None, *, which: int = 0) -> Policy:
+        """The policy as it is now; of several seeds, the one at place ``which``."""
+        curve, agent = self._curve(points=100, which=which), self.learner.agent
+        record = {"steps": self.steps, "faults": self.faults, "curve": curve}
+        record |= {"seed": self.seeds[which], "num_envs": self.settings.num_envs}
         record["actuators"] = self.ensemble.record.get("data", {})
         if judgement is not None:
             record["judged"] = judgement.record()
-        return Policy.of(self.learner.agent, self.env, self.robot, self.ppo_settings, record=record)
+        if self.settings.seeds > 1:
+            agent = jax.tree.map(lambda a: a[which], agent)
+        return Policy.of(agent, self.env, self.robot, self.ppo_settings, record=record)
 
     def _update(self, *, first: bool) -> None:
         """One update further: keep its numbers, refuse what is not finite, note what ran away."""
@@ -267,20 +280,28 @@ class PolicyTraining:
         refuse(lower, error=TrainingDivergedError)
         self.curve.append(numbers)
         divergence, robot = self.learner.rollout.state.divergence, self.robot
-        if int(divergence.count) and not self.faults and self.out is not None:
+        faults = int(np.sum(divergence.count))
+        if faults and not self.faults and self.out is not None:
+            if self.settings.seeds > 1:
+                place = int(np.argmax(divergence.count))
+                divergence = jax.tree.map(lambda a: a[place], divergence)
             about = {"task": self.task.name, "robot": robot.name, "steps": self.steps}
             about |= {"joints": [*robot.joint_names], "controls": [*robot.control_names]}
             write_divergence(divergence, self.out / FAULT, **about)
-        self.faults = int(divergence.count)
+        self.faults = faults
 
     def _refill(self) -> None:
         """Now and then, settle some of the starts again."""
         every = max(1, round(self.settings.refill / self.ppo_settings.num_steps_per_env))
-        done, count = int(self.learner.updates), max(1, self.task.pool // 8)
+        done, count = self.steps // self.ppo.steps_per_update, max(1, self.task.pool // 8)
         if done and done % every == 0:
-            key = jax.random.fold_in(jax.random.key(self.settings.seed), done)
-            state = _refill(self.env, self.learner.rollout.state, count, key=key)
+            state = _refill(self.env, self.learner.rollout.state, count, self._keys(done))
             self.learner = eqx.tree_at(lambda learner: learner.rollout.state, self.learner, state)
+
+    def _keys(self, *parts: int) -> PRNGKeyArray:
+        """The key of the training that ``parts`` lead to; with several seeds, all of theirs."""
+        keys = [reduce(jax.random.fold_in, parts, jax.random.key(seed)) for seed in self.seeds]
+        return jnp.stack(keys) if len(keys) > 1 else keys[0]
 
     @contextmanager
     def _compiling(self, what: str) -> Iterator[None]:
@@ -295,7 +316,7 @@ class PolicyTraining:
         if found is not None:
             self.learner, self.curve = found
             self.resumed = self.steps
-            self.faults = int(self.learner.rollout.state.divergence.count)
+            self.faults = int(np.sum(self.learner.rollout.state.divergence.count))
 
     def _save(self) -> None:
         if self.out is not None:
@@ -307,34 +328,51 @@ class PolicyTraining:
         return self._result(None)
 
     def _finish(self) -> TrainingResult:
-        env = replace(self.env, envs=self.settings.judge)
-        key = jax.random.key(self.settings.seed + 1)
+        env, judged = replace(self.env, envs=self.settings.judge), []
         with self._compiling("the judging of the policy"):
-            judgement = judge(env, self.policy().mean, key=key)
-        result = self._result(judgement)
+            for which, seed in enumerate(self.seeds):  # one program: all differ in arrays alone
+                policy = replace(self.policy(which=which), record_json="{}")
+                judged.append(judge(env, policy.mean, key=jax.random.key(seed + 1)))
+        best = max(range(len(judged)), key=lambda k: (judged[k].success, judged[k].returns))
+        result = self._result(judged[best], which=best)
+        if len(judged) > 1:
+            each = [{"seed": s, **j.record()} for s, j in zip(self.seeds, judged, strict=True)]
+            result = replace(result, policy=result.policy.with_record(seeds=each))
         if self.out is not None:
+            for which, seed in enumerate(self.seeds if len(judged) > 1 else ()):
+                self.policy(judged[which], which=which).save(self.out / f"seed-{seed}")
             result.policy.save(self.out)
             remove_checkpoint(self.out)
         return result
 
-    def _result(self, judgement: Judgement | None) -> TrainingResult:
-        policy, curve = self.policy(judgement), self._curve()
+    def _result(self, judgement: Judgement | None, which: int = 0) -> TrainingResult:
+        policy, curve = self.policy(judgement, which=which), self._curve(which=which)
         return TrainingResult(policy, judgement, self.steps, curve, self.faults, self.out)
 
-    def _curve(self, points: int | None = None) -> list[dict[str, float | int]]:
+    def _curve(self, points: int | None = None, which: int = 0) -> list[dict[str, float | int]]:
         """The numbers of every update, or of at most ``points`` of them, rounded."""
         every = 1 if points is None else max(1, -(-len(self.curve) // points))
         counted = lambda k: {"update": k, "steps": k * self.ppo.steps_per_update}
-        rounded = lambda k: {name: round(value, 6) for name, value in self.curve[k - 1].items()}
+        of = lambda value: round(float(np.ravel(value)[which]), 6)
+        rounded = lambda k: {name: of(value) for name, value in self.curve[k - 1].items()}
         return [counted(k) | rounded(k) for k in range(every, len(self.curve) + 1, every)]
 
 
-_refill = eqx.filter_jit(TaskEnvironment.refill, compiler_options=QUICK)
+@partial(eqx.filter_jit, compiler_options=QUICK)
+def _refill(env: TaskEnvironment, state: Any, count: int, key: PRNGKeyArray) -> Any:
+    refill = lambda state, key: env.refill(state, count, key=key)
+    return (jax.vmap(refill) if key.ndim else refill)(state, key)
 
 
-def _numbers(report: Numbers) -> dict[str, float]:
-    """An update's numbers, sums and means first; what no episode could say is left out."""
-    found = {name: float(value) for name, value in jax.device_get(report).items()}
+def means(numbers: dict[str, Any]) -> dict[str, float]:
+    """Of an update's numbers, over the seeds that are trained side by side."""
+    return {name: float(np.mean(value)) for name, value in numbers.items()}
+
+
+def _numbers(report: Numbers) -> dict[str, Any]:
+    """An update's numbers, sums and means first, lists where there are several seeds; what no
+    episode could say is left out."""
+    found = {name: np.asarray(a, float).tolist() for name, a in jax.device_get(report).items()}
     ended, first = found.pop("episodes"), ("reward/mean", "episode/return", "episode/success")
     names = sorted(found, key=lambda name: (name not in first, name))
-    return {name: found[name] for name in names if ended or not name.startswith("episode/")}
+    return {name: found[name] for name in names if np.min(ended) or "episode/" not in name}
