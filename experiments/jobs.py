@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from experiments.sizes import ABLATIONS, FAST, OURS, Size
 
-RECIPES = {"collect": 2, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 2, "transfer": 3}
+RECIPES = {"collect": 2, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 2, "transfer": 4}
 """What kinds of jobs there are. The number is part of every fingerprint: it is raised when a kind
 of job comes to mean something else, so that old results are not taken for new ones."""
 ON_CPU = ("collect", "transfer")
@@ -169,9 +169,10 @@ def train_job(
     *,
     preset: str = FAST,
     trajectories: int | None = None,
-    seed: int = 0,
+    seeds: Sequence[int] = (0,),
 ) -> Job:
-    """A policy of ``task``, trained as ``column`` of the paper's ablations says."""
+    """Policies of ``task``, trained as ``column`` of the paper's ablations says, one for each of
+    ``seeds``, which follow one another: they are trained side by side."""
     ablation = ABLATIONS[column]
     actuators = policy_actuators(
         size, cup=task == "ball-in-a-cup", trajectories=trajectories, **ablation.get("fit", {})
@@ -185,19 +186,24 @@ def train_job(
         },
         "training": {
             **size.training[task][preset].settings,
-            **({"seed": seed} if seed else {}),
+            **({"seed": seeds[0]} if seeds[0] else {}),
+            **({"seeds": len(seeds)} if len(seeds) > 1 else {}),
             **ablation.get("training", {}),
         },
         "ppo": {"time_limit": "bootstrap", **size.ppo.get(task, {})},
     }
     more = f", {trajectories} trajectories" if trajectories else ""
-    more += f", seed {seed}" if seed else ""
+    more += f", seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else ""
+    more += f", seed {seeds[0]}" if len(seeds) == 1 and seeds[0] else ""
     words = f"train {task}, {preset}: {column}{more}"
     return Job("train", settings, {"actuators": actuators}, label=words)
 
 
-def transfer_jobs(size: Size, policy: Job, *, robots: int | None = None) -> tuple[Job, ...]:
-    """Trials of ``policy`` on each of the robots, or on the first few of them."""
+def transfer_jobs(
+    size: Size, policy: Job, seed: int, *, robots: int | None = None
+) -> tuple[Job, ...]:
+    """Trials of the policy that ``policy`` trains with ``seed``, on each of the robots, or on the
+    first few of them."""
     return tuple(
         Job(
             "transfer",
@@ -205,10 +211,11 @@ def transfer_jobs(size: Size, policy: Job, *, robots: int | None = None) -> tupl
                 "task": policy.settings["task"],
                 "trials": size.trials,
                 "robot_seed": robot_seed,
+                "training_seed": seed,
                 "seed": 0,
             },
             {"policy": policy},
-            label=f"try on robot {robot_seed}: {policy.label}",
+            label=f"try seed {seed} on robot {robot_seed}: {policy.label}",
         )
         for robot_seed in size.robot_seeds[:robots]
     )

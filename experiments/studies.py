@@ -325,8 +325,15 @@ def trials_of(
 ) -> tuple[Job, ...]:
     """The trials of all policies that are trained in this way."""
     seeds = size.seeds_of(task, preset)
-    policies = (train_job(size, task, column, preset=preset, seed=seed, **more) for seed in seeds)
-    return tuple(job for policy in policies for job in transfer_jobs(size, policy, robots=robots))
+    in_a_row = seeds == tuple(range(seeds[0], seeds[0] + len(seeds)))
+    together = [seeds] if in_a_row else [(seed,) for seed in seeds]
+    return tuple(
+        job
+        for some in together
+        for policy in (train_job(size, task, column, preset=preset, seeds=some, **more),)
+        for seed in some
+        for job in transfer_jobs(size, policy, seed, robots=robots)
+    )
 
 
 def _part(end: str) -> Callable[[Cell, Sequence[Mapping[str, Any]]], Value]:
@@ -341,7 +348,7 @@ def _part(end: str) -> Callable[[Cell, Sequence[Mapping[str, Any]]], Value]:
 
     def read(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Value:
         counts = [(count(result), int(result["trials"])) for result in results]
-        policies = _summed((job.needs["policy"].id for job in cell.jobs), counts)
+        policies = _summed((job.settings["training_seed"] for job in cell.jobs), counts)
         robots = _summed((job.settings["robot_seed"] for job in cell.jobs), counts)
         each, of = zip(*policies, strict=True)
         low, high = (round(100.0 * edge, 6) for edge in trainings_interval(each, of))
@@ -432,7 +439,7 @@ def _transfer(study: Study, size: Size) -> list[Panel]:
     ]
     for task, presets in size.training.items():
         for preset in (preset for preset, made in presets.items() if made.once):
-            job = train_job(size, task, WHOLE, preset=preset, seed=size.training_seeds[0])
+            job = train_job(size, task, WHOLE, preset=preset, seeds=size.seeds_of(task, preset))
             steps = [job.settings["training"]["steps"] * k / POINTS for k in range(1, POINTS + 1)]
             about = {
                 "name": f"learning-{task}",

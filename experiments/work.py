@@ -264,11 +264,13 @@ def _transfer(job: RunningJob) -> dict[str, Any]:
     from genan.evaluation.transfer import load_policy, open_trials, transfer
 
     made = dict(job.settings)
-    policy = load_policy(job.needs["policy"], made["task"])
+    folder = job.needs["policy"] / f"seed-{made['training_seed']}"  # where several were trained
+    folder = folder if folder.exists() else job.needs["policy"]
+    policy = load_policy(folder, made["task"])
     total = made["trials"]
     protocol = {"robot_seeds": (made["robot_seed"],), "trials": total, "seed": made["seed"]}
     if made["task"] == "reacher":
-        found = reach_at_once(job.needs["policy"], **protocol)
+        found = reach_at_once(folder, **protocol)
     else:
         found = transfer(
             lambda seed: open_trials(policy, seed=seed),

@@ -163,7 +163,7 @@ def test_errors_are_in_degrees_and_runaways_are_noted(tmp_path: Path) -> None:
 def _planted(store: Store, size: Size, part: Callable[[Job], float]) -> StudyResult:
     """The study of transfer, ``part`` of whose trials succeed by the training that they try."""
     for job in in_order(STUDIES["transfer"].jobs(size)):
-        number = part(job.needs["policy"]) if job.kind == "transfer" else 0.0
+        number = part(job) if job.kind == "transfer" else 0.0
         with store.held(job):
             store.keep(job, JobResult(_invented(job, number), 1.0, {}, {}))
     return STUDIES["transfer"].result(size, store)
@@ -172,7 +172,7 @@ def _planted(store: Store, size: Size, part: Callable[[Job], float]) -> StudyRes
 def test_trainings_are_shown_one_by_one(store: Store) -> None:
     """All trials succeed after the first training, none after the second."""
     size = FULL.trained((0, 1))
-    result = _planted(store, size, lambda policy: 1.0 - policy.settings["training"].get("seed", 0))
+    result = _planted(store, size, lambda job: 1.0 - job.settings["training_seed"])
     value = result.figures[0].series[0].values[0]
     assert value is not None and (value.mean, value.count) == (50.0, 600)
     assert (value.low, value.high) == (0.0, 100.0) and value.trainings == (100.0, 0.0)
@@ -193,7 +193,8 @@ def test_a_row_for_each_way_of_learning(store: Store) -> None:
     low = {"torque loss": 0.8, "low action penalty": 0.6}
     worse = {"reacher": ("low",), "table-tennis": ("torque", "no", "low")}
 
-    def part(policy: Job) -> float:
+    def part(job: Job) -> float:
+        policy = job.needs["policy"]
         task, column = policy.settings["task"], policy.label.split(": ")[1].split(",")[0]
         if policy.settings["preset"] == "fast" and task != "ball-in-a-cup":
             return 0.0
@@ -236,14 +237,13 @@ def test_ways_to_fail_are_told_apart_by_their_intervals(
     """Without an ensemble the paper's balls are too short, 17 of 100, and none is missed; with
     the whole method 3, 0 and 1 of them tell nothing."""
     study = STUDIES["table-tennis"]
-    for job in in_order(study.jobs(FULL)):
+    size = FULL.trained((0,))
+    for job in in_order(study.jobs(size)):
         outcomes = {"success": 100 - short - missed, "too short": short, "missed": missed}
         result = {"succeeded": 100 - short - missed, "trials": 100, "outcomes": outcomes}
         with store.held(job):
             store.keep(job, JobResult(result, 1.0, {}, {}))
-    found = {
-        f.paper.split(":")[0]: f.agrees for f in study.result(FULL.trained((0,)), store).findings
-    }
+    found = {f.paper.split(":")[0]: f.agrees for f in study.result(size, store).findings}
     assert found["No ensemble"] is agrees and found["Position loss"] is None
 
 

@@ -227,3 +227,23 @@ def test_the_settings_are_in_json():
     assert preset("reacher", "paper").ppo.learning_rate == 3.949e-05
     assert preset("table-tennis").ppo.num_steps_per_env == 109
     assert preset("ball-in-a-cup").num_envs == 4096
+
+
+@pytest.mark.slow
+def test_seeds_side_by_side_learn_what_each_learns_alone(tmp_path, whole):
+    _, alone, _, _ = whole
+    stopped = training(tmp_path, seeds=2).run(stop=iter([False, False, True]).__next__)
+    assert not stopped.finished and stopped.steps == 32
+    run = training(tmp_path, seeds=2)
+    assert run.resumed == 32 and run.seeds == [0, 1]
+    result = run.run()
+    first, second = (Policy.load(tmp_path / f"seed-{seed}") for seed in (0, 1))
+    for ours, theirs in zip(first.layers, alone.policy.layers, strict=True):
+        np.testing.assert_allclose(ours.weight, theirs.weight, rtol=1e-4, atol=1e-5)
+    assert not np.allclose(first.layers[0].weight, second.layers[0].weight, atol=1e-2)
+    assert first.record["curve"][0]["reward/mean"] != second.record["curve"][0]["reward/mean"]
+    judged = result.policy.record["seeds"]
+    assert [one["seed"] for one in judged] == [0, 1]
+    best = max(judged, key=lambda one: (one["success"], one["return"]))
+    assert result.policy.record["seed"] == best["seed"] == Policy.load(tmp_path).record["seed"]
+    assert not (tmp_path / CHECKPOINT).exists()

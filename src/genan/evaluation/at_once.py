@@ -14,6 +14,7 @@ of a difference in the last bit, so later trials agree as two takes of the same 
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -61,6 +62,7 @@ def reach_at_once(
     """
     refuse((min(trials, sessions) < 1, f"At least one trial, not {trials} in {sessions} sessions."))
     policy, numpy_policy = Policy.load(folder), load_policy(folder, ReacherTrials.task)
+    policy = replace(policy, record_json="{}")  # One program for policies that differ in weights.
     length = -(-trials // sessions)
     firsts = range(0, trials, length)
     plan = _Plan.of(policy, Robot.load(policy.contract.robot))

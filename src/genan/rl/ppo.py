@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, UInt32
 
 from genan.actuator.ensemble import Layer
 from genan.actuator.training import shuffled
@@ -304,7 +304,7 @@ class PPO(eqx.Module):
         return self.settings.num_steps_per_env * self.env.envs
 
     @partial(eqx.filter_jit, compiler_options=QUICK)
-    def begin(self, key: PRNGKeyArray) -> LearnerState:
+    def begin(self, key: Key[Array, "*seeds"]) -> LearnerState:
         """The state before the first step."""
         if key.ndim:
             return jax.vmap(partial(type(self).begin.__wrapped__, self))(key)
@@ -315,7 +315,7 @@ class PPO(eqx.Module):
         return LearnerState(agent, start, jax.random.key_data(key), none)
 
     @partial(eqx.filter_jit, donate="all-except-first", compiler_options=QUICK)
-    def advance(self, learner: LearnerState) -> tuple[LearnerState, Numbers]:
+    def advance(self, learner: LearnerState) -> tuple[LearnerState, dict[str, Array]]:
         """One rollout and one update further. ``learner`` is used up."""
         if learner.updates.ndim:
             return jax.vmap(partial(type(self).advance.__wrapped__, self))(learner)

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key
 
 from genan import actuator
 from genan.actuator import Ensemble
@@ -24,7 +24,7 @@ from genan.rl.config import PPOSettings, TrainSettings
 from genan.rl.config import preset as presets
 from genan.rl.contract import KIND
 from genan.rl.policy import Policy, actuator_fingerprint
-from genan.rl.ppo import PPO, LearnerState, Numbers
+from genan.rl.ppo import PPO, LearnerState
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.simulation.simulator import write_divergence
@@ -298,7 +298,7 @@ class PolicyTraining:
             state = _refill(self.env, self.learner.rollout.state, count, self._keys(done))
             self.learner = eqx.tree_at(lambda learner: learner.rollout.state, self.learner, state)
 
-    def _keys(self, *parts: int) -> PRNGKeyArray:
+    def _keys(self, *parts: int) -> Key[Array, "*seeds"]:
         """The key of the training that ``parts`` lead to; with several seeds, all of theirs."""
         keys = [reduce(jax.random.fold_in, parts, jax.random.key(seed)) for seed in self.seeds]
         return jnp.stack(keys) if len(keys) > 1 else keys[0]
@@ -359,7 +359,7 @@ class PolicyTraining:
 
 
 @partial(eqx.filter_jit, compiler_options=QUICK)
-def _refill(env: TaskEnvironment, state: Any, count: int, key: PRNGKeyArray) -> Any:
+def _refill(env: TaskEnvironment, state: Any, count: int, key: Key[Array, "*seeds"]) -> Any:
     refill = lambda state, key: env.refill(state, count, key=key)
     return (jax.vmap(refill) if key.ndim else refill)(state, key)
 
@@ -369,7 +369,7 @@ def means(numbers: dict[str, Any]) -> dict[str, float]:
     return {name: float(np.mean(value)) for name, value in numbers.items()}
 
 
-def _numbers(report: Numbers) -> dict[str, Any]:
+def _numbers(report: dict[str, Array]) -> dict[str, Any]:
     """An update's numbers, sums and means first, lists where there are several seeds; what no
     episode could say is left out."""
     found = {name: np.asarray(a, float).tolist() for name, a in jax.device_get(report).items()}
