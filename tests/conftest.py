@@ -19,7 +19,7 @@ _CACHE = tempfile.TemporaryDirectory(prefix="genan-test-cache-")
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["GENAN_CACHE_DIR"] = _CACHE.name
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ["GENAN_CACHE_DIR"]) / "compiled")
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["MPLBACKEND"] = "Agg"
 
 # Compiling is most of the tests' time: programs that run for milliseconds are compiled for seconds.
@@ -33,6 +33,8 @@ if tuple(int(part) for part in version("jaxlib").split(".")[:3]) < (0, 11, 1):
     _FLAGS.append("--xla_cpu_enable_concurrency_optimized_scheduler=false")
 os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")]).strip()
 jax.config.update("jax_cpu_enable_async_dispatch", False)
+# JAX has read its environment by now.
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 
 # Tracing makes millions of objects, and almost none is garbage in a cycle.
 gc.set_threshold(100_000, 20, 50)
@@ -84,6 +86,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_runtest_setup() -> None:
+    """Programs of a single operation are kept too: there are thousands, and taking one up costs a
+    sixth of compiling it. Commands run in this process set this as users have it."""
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 @pytest.fixture

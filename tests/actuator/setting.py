@@ -98,22 +98,24 @@ class Setting:
 
     def torque(self, rows: jax.Array) -> jax.Array:
         """The member's torques at ``rows``."""
-        return self.model(self.layers, *self.model.history.at(self.samples.q, self.samples.u, rows))
+        at = lambda rows: self.model.history.at(self.samples.q, self.samples.u, rows)
+        return jax.jit(lambda rows: self.model(self.layers, *at(rows)))(rows)
 
     def directional(
         self, function: Callable[[tuple[Layer, ...]], jax.Array]
     ) -> tuple[float, float]:
         """Derivative of ``function`` by the weights along a random direction: by reverse mode and
         by differences."""
-        leaves, structure = jax.tree.flatten(self.layers)
-        keys = jax.random.split(jax.random.key(9), len(leaves))
-        way = [jax.random.normal(k, a.shape, a.dtype) for k, a in zip(keys, leaves, strict=True)]
-        gradient = jax.tree.leaves(jax.grad(function)(self.layers))
-        exact = sum(float(jnp.vdot(g, w)) for g, w in zip(gradient, way, strict=True))
+        leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, self.layers))
+        rng = np.random.default_rng(9)
+        way = [rng.standard_normal(a.shape).astype(a.dtype) for a in leaves]
+        both = jax.jit(jax.value_and_grad(function))
+        gradient = jax.tree.leaves(both(self.layers)[1])
+        exact = sum(float(np.vdot(g, w)) for g, w in zip(gradient, way, strict=True))
 
         def moved(h: float) -> Any:
             steps = [a + h * w for a, w in zip(leaves, way, strict=True)]
             return jax.tree.unflatten(structure, steps)
 
         h = 1e-5
-        return exact, float(function(moved(h)) - function(moved(-h))) / (2 * h)
+        return exact, float(both(moved(h))[0] - both(moved(-h))[0]) / (2 * h)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from equinox import filter_jit
 from tests.actuator.setting import Setting
 
 from genan.actuator.dataset import Samples
@@ -36,7 +37,7 @@ def test_closed_form_error_is_that_of_one_engine_step(name: str) -> None:
         setting = Setting(robot, dynamics, History(3))
         loss = Loss(setting.model, position_scale(setting.samples, setting.rows), "position")
         rows = jnp.asarray(setting.rows)
-        error = np.asarray(loss.error(setting.layers, setting.samples, rows))
+        error = np.asarray(filter_jit(loss.error)(setting.layers, setting.samples, rows))
         tau = np.asarray(setting.torque(rows))
         q = np.asarray(setting.samples.q)
         for k in range(0, len(rows), 7):
@@ -54,11 +55,13 @@ def test_closed_form_error_in_single_precision(name: str) -> None:
     setting = Setting(robot, dynamics, History(3))
     loss = Loss(setting.model, position_scale(setting.samples, setting.rows), "position")
     rows = jnp.asarray(setting.rows)
-    error = loss.error(setting.layers, setting.samples, rows)
+    error = filter_jit(loss.error)(setting.layers, setting.samples, rows)
     tau = setting.torque(rows)
-    q = setting.samples.q
-    stepped, _ = jax.vmap(dynamics.step)(q[rows], (q[rows] - q[rows - 1]) / robot.dt, tau)
-    np.testing.assert_allclose(error, stepped - q[rows + 1], atol=1e-6 * float(jnp.abs(q).max()))
+    q = np.asarray(setting.samples.q)
+    step = filter_jit(jax.vmap(dynamics.step))
+    here, before, after = (q[setting.rows + k] for k in (0, -1, 1))
+    stepped, _ = step(here, (here - before) / robot.dt, tau)
+    np.testing.assert_allclose(error, stepped - after, atol=1e-6 * np.abs(q).max())
 
 
 @pytest.mark.slow
@@ -96,10 +99,10 @@ def test_multi_step_loss_of_one_step_is_the_position_loss_up_to_its_scale() -> N
         setting = Setting(robot, dynamics, History(3))
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=1)
         rows = jnp.asarray(setting.rows)
-        several = Loss(setting.model, scale, "multi-step", dynamics)(
+        several = filter_jit(Loss(setting.model, scale, "multi-step", dynamics))(
             setting.layers, setting.samples, rows
         )
-        one = Loss(setting.model, jnp.asarray(1.0), "position").error(
+        one = filter_jit(Loss(setting.model, jnp.asarray(1.0), "position").error)(
             setting.layers, setting.samples, rows
         )
         np.testing.assert_allclose(several, jnp.sum((one / scale[0]) ** 2, axis=-1), rtol=1e-9)
@@ -114,14 +117,13 @@ def test_multi_step_positions_are_those_of_mujoco() -> None:
         setting = Setting(robot, dynamics, History(2, 2), rollout=10)
         loss = Loss(setting.model, jnp.ones((10, robot.nq)), "multi-step", dynamics)
         t = int(setting.rows[11])
-        error = loss.error(setting.layers, setting.samples, jnp.asarray([t]))[0]
-        predicted = np.asarray(setting.samples.q[t + 1 : t + 11] + error)
-        q, u = list(np.asarray(setting.samples.q)[: t + 1]), np.asarray(setting.samples.u)
+        error = filter_jit(loss.error)(setting.layers, setting.samples, jnp.asarray([t]))
+        measured, u = np.asarray(setting.samples.q), np.asarray(setting.samples.u)
+        predicted = measured[t + 1 : t + 11] + np.asarray(error)[0]
+        q, torque = list(measured[: t + 1]), filter_jit(setting.model)
         for r in range(10):
             past = [t + r - lag for lag in setting.model.history.lags]
-            tau = setting.model(
-                setting.layers, jnp.asarray([q[k] for k in past]), jnp.asarray(u[past])
-            )
+            tau = torque(setting.layers, np.array([q[k] for k in past]), u[past])
             q.append(mujoco_next(robot, q[-1], q[-2], np.asarray(tau)))
     np.testing.assert_allclose(predicted, q[t + 1 :], rtol=1e-9, atol=1e-11)
 
@@ -154,7 +156,7 @@ def test_a_model_that_knows_nothing_has_a_loss_near_one_per_joint() -> None:
     setting = Setting(robot, dynamics, History(3))
     loss = Loss(setting.model, position_scale(setting.samples, setting.rows), "position")
     silent = jax.tree.map(jnp.zeros_like, setting.layers)
-    value = float(jnp.mean(loss(silent, setting.samples, jnp.asarray(setting.rows))))
+    value = np.mean(filter_jit(loss)(silent, setting.samples, jnp.asarray(setting.rows)))
     assert 0.1 * robot.nq < value <= 1.5 * robot.nq
 
 
@@ -164,13 +166,13 @@ def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
     loss = Loss(setting.model, setting.model.scaling.torque_std, "torque")
     positions, controls = loss.seen
     rows = jnp.asarray(setting.rows[:8])
-    noise = 0.1 * jnp.ones((8, positions, robot.nq)) * jnp.arange(positions)[:, None]
-    control_noise = 0.1 * jnp.ones((8, controls, robot.nu)) * jnp.arange(robot.nu)
-    q, u = setting.model.history.at(setting.samples.q, setting.samples.u, rows)
-    tau = setting.model(setting.layers, q + noise, u + control_noise)
-    expected = jnp.sum(
-        ((tau - setting.samples.tau[rows]) / setting.model.scaling.torque_std) ** 2, axis=-1
-    )
-    np.testing.assert_allclose(
-        loss(setting.layers, setting.samples, rows, (noise, control_noise)), expected, rtol=1e-5
-    )
+    noise = 0.1 * np.ones((8, positions, robot.nq), np.float32)
+    noise *= np.arange(positions, dtype=np.float32)[:, None]
+    control_noise = 0.1 * np.ones((8, controls, robot.nu), np.float32)
+    control_noise *= np.arange(robot.nu, dtype=np.float32)
+    q, u = filter_jit(setting.model.history.at)(setting.samples.q, setting.samples.u, rows)
+    tau = filter_jit(setting.model)(setting.layers, q + noise, u + control_noise)
+    label = np.asarray(setting.samples.tau)[setting.rows[:8]]
+    expected = np.sum(((tau - label) / setting.model.scaling.torque_std) ** 2, axis=-1)
+    found = filter_jit(loss)(setting.layers, setting.samples, rows, (noise, control_noise))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
