@@ -66,15 +66,17 @@ _use_the_entry_points_of_this_tree()
 LONGEST = (
     "experiments/test_main.py",
     "docs/test_commands.py",
-    "examples/test_examples.py",
     "experiments/test_cluster.py",
+    "examples/test_examples.py",
     "benchmarks/test_real_logs.py",
+    "test_any_robot.py",
+    "cli/test_fit.py",
     "evaluation/test_transfer.py",
     "cli/test_collect.py",
-    "cli/test_fit.py",
-    "test_any_robot.py",
-    "rl/test_train.py",
+    "robots/pamy2/test_identification.py",
+    "robots/pamy2/test_robot.py",
     "dynamics/test_against_mujoco.py",
+    "rl/test_train.py",
 )
 
 
@@ -92,6 +94,12 @@ def pytest_runtest_setup() -> None:
     """Programs of a single operation are kept too: there are thousands, and taking one up costs a
     sixth of compiling it. Commands run in this process set this as users have it."""
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def few_held_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluation of a virtual robot's recording plays few held controls on it, not 64."""
+    monkeypatch.setattr("genan.evaluation.held_control.MADE", 4)
 
 
 @pytest.fixture

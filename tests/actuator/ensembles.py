@@ -69,7 +69,10 @@ def make(
 ) -> Ensemble:
     """Random networks with a scaling as a recording gives: positions vary by 0.5, their differences
     by 0.01."""
-    a, b, c, d = jax.random.split(jax.random.key(nq + 10 * nu + 100 * history.length), 4)
+    seed = nq + 10 * nu + 100 * history.length
+    rng = np.random.default_rng(seed)
+    normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
+    uniform = lambda low, high, *shape: jnp.asarray(rng.uniform(low, high, shape), jnp.float32)
     joints, controls = [tuple(f"{name}{k}" for k in range(n)) for name, n in (("q", nq), ("u", nu))]
     contract = Contract(
         robot="arm",
@@ -86,19 +89,11 @@ def make(
         u_seen=((-1.0, 1.0),) * nu,
     )
     inputs = contract.inputs
-    layers = jax.vmap(lambda key: initialise(contract.architecture, inputs, nq, key=key))(
-        jax.random.split(a, members)
-    )
+    draw = jax.vmap(lambda key: initialise(contract.architecture, inputs, nq, key=key))
+    layers = jax.jit(draw)(jax.random.split(jax.random.key(seed), members))
     if skip:
-        keys = jax.random.split(d, 4)
-        straight = (
-            jax.random.normal(keys[0], (members, inputs, nq)),
-            jax.random.normal(keys[1], (members, nq)),
-        )
-        bounds = [
-            sign * jax.random.uniform(key, (members, inputs))
-            for sign, key in ((-1.0, keys[2]), (1.0, keys[3]))
-        ]
+        straight = normal(members, inputs, nq), normal(members, nq)
+        bounds = uniform(-1.0, 0.0, members, inputs), uniform(0.0, 1.0, members, inputs)
         last = Layer(
             layers[-2].weight + 0.1, layers[-2].bias
         )  # it is zero at first, and would hide what is before it
@@ -110,10 +105,10 @@ def make(
     ]
     size += [0.5] * (inputs - len(size))
     scaling = Scaling(
-        0.3 * jax.random.normal(b, (inputs,)) * jnp.array(size),
-        jax.random.uniform(c, (inputs,), minval=0.5, maxval=2.0) * jnp.array(size),
-        jax.random.normal(d, (nq,)),
-        jnp.linspace(0.1, 8.0, nq),
+        jnp.asarray(0.3 * rng.normal(size=inputs) * size, jnp.float32),
+        jnp.asarray(rng.uniform(0.5, 2.0, inputs) * size, jnp.float32),
+        normal(nq),
+        jnp.asarray(np.linspace(0.1, 8.0, nq), jnp.float32),
     )
     return Ensemble(contract, layers, scaling, record)
 

@@ -30,7 +30,7 @@ def test_a_servo_is_predicted_at_a_gain_it_never_had(
     words = typed(
         "python benchmarks/real_logs.py logs --out runs/real",
         *("--only", "xl330-800"),
-        "--fit=--choose always --history-length 10 --hidden 16 --epochs 20",
+        "--fit=--choose always --history-length 10 --hidden 16 --epochs 10",
         instead={"benchmarks/real_logs.py": real_logs.__file__, "logs": LOGS},
         out=tmp_path,
     )
@@ -67,7 +67,7 @@ def test_swing_ups_of_the_double_pendulum_are_predicted_from_identification_runs
     real_logs.run(
         "import", LOGS / "double_pendulum.npz", "--robot", tmp_path, "--out", train, *flags
     )
-    settings = "--base parametric --hidden 32 --history-length 3 --folds 5 --members 5 --epochs 20"
+    settings = "--base parametric --hidden 32 --history-length 3 --folds 3 --members 3 --epochs 20"
     folder = tmp_path / "actuators"
     real_logs.run(
         "fit", "--data", train, "--robot", tmp_path, "--out", folder, *settings.split(), "--balance"
@@ -88,7 +88,7 @@ def test_a_muscle_arm_is_predicted_on_later_episodes(tmp_path: Path) -> None:
     real_logs.run("import", LOGS / "pamy1.npz", "--robot", tmp_path, "--out", train, *flags)
     learnt, unseen = (load(path, range(0, len(summary(path)), 3)) for path in (train, test))
     assert (len(learnt), len(unseen), learnt.channels.nu) == (308, 77, 8)
-    small = {"history_length": 10, "hidden": (64, 64), "members": 1, "epochs": 40}
+    small = {"history_length": 10, "hidden": (64, 64), "members": 1, "epochs": 25}
     robot = tmp_path / "robot.toml"
     ensemble = genan.fit(learnt, robot, learning_rate=3e-3, balance=True, **small)
     horizon = round(real_logs.SECONDS / learnt.dt)

@@ -64,10 +64,8 @@ def test_plain_history_noise_and_other_losses_train(
 ) -> None:
     for k, flags in enumerate(
         (
-            ("--no-delta",),
-            ("--history-noise", 1e-4),
-            ("--loss", "torque"),
-            ("--loss", "multi-step", "--rollout", 3),
+            ("--no-delta", "--loss", "torque"),
+            ("--history-noise", 1e-4, "--loss", "multi-step", "--rollout", 3),
         )
     ):
         answer = genan(

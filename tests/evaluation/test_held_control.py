@@ -9,6 +9,7 @@ from genan.actuator.ensemble import Layer
 from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
+from genan.evaluation import held_control
 from genan.evaluation.held_control import (
     SplineThenHold,
     find_holds,
@@ -141,7 +142,11 @@ def test_a_virtual_robots_recording_gets_held_controls_from_it():
     data = Trajectories.from_list(Channels.of_robot(robot), pieces, provenance=origin)
     assert make_holds(Trajectories.from_list(Channels.of_robot(robot), pieces), first=3) is None
     holds = find_starts(data, first=3)
-    assert holds.held.any() and "virtual robot" in holds.source and len(holds.starts) == 64
+    assert (
+        holds.held.any()
+        and "virtual robot" in holds.source
+        and len(holds.starts) == held_control.MADE
+    )
     assert (holds.held == 1500).all()  # 3 s
     u = holds.trajectories.u[holds.starts[:, None] + np.arange(1500)]
     assert (u == u[:, :1]).all()

@@ -120,15 +120,15 @@ def test_all_studies_run_are_killed_go_on_and_are_known(
     for name in STUDIES:
         assert StudyResult.load(out / f"{name}-smoke.study.json").complete
 
-    # The same result as without interruption, in another process and another folder.
+    # The same recording as without interruption, in another process and another folder. And a
+    # study of how many trajectories it takes fits to the first of them.
     store, fresh = Store(out / "jobs"), Store(tmp_path / "fresh")
-    for job in in_order([next(job for job in STUDIES["accuracy"].jobs(SMOKE))]):
-        found = perform(job, fresh)
-        kept = store.find(job)
-        assert kept is not None and json.loads(json.dumps(found.result)) == kept.result, job.label
-    # A study of how many trajectories it takes fits to the first of them.
     few = plain_fit(SMOKE, trajectories=12)
-    perform(few, fresh)
+    for job in in_order([few]):
+        perform(job, fresh)
+        if job.kind == "collect":
+            kept, again = (there.folder(job) / "data.h5" for there in (store, fresh))
+            assert kept.read_bytes() == again.read_bytes(), job.label
     assert load(fresh.folder(few)).record["data"]["trajectories"] == 12
 
 
@@ -252,7 +252,7 @@ def test_a_job_that_fails_says_why_and_costs_no_other(
     (folder / "data.h5.partial").write_bytes(b"not a recording")
     answer = experiments("history", "--size", "smoke", "--out", tmp_path)
     assert answer.code == 2
-    assert "failed: record 3 trajectories with the racket (test)" in answer.out
+    assert "failed: record 6 trajectories with the racket (test)" in answer.out
     assert "failed, which it needs" in answer.out
     done = {job["kind"] for job in map(_job, (tmp_path / "jobs").glob(f"*/{DONE}"))}
     assert "fit" in done

@@ -22,7 +22,7 @@ from tests.docs.typed import typed
 from experiments.__main__ import main as experiments
 from experiments.cluster import QUIET, RayExecutor
 from experiments.executors import JobEvent, run
-from experiments.jobs import Job, collect_job, plain_fit
+from experiments.jobs import Job, plain_fit
 from experiments.sizes import SIZES, SMOKE, Size
 from experiments.store import JOBS, LOG, Store
 from experiments.studies import STUDIES
@@ -30,13 +30,13 @@ from experiments.studies import STUDIES
 TINY = replace(
     SMOKE,
     trajectories=6,
-    test=3,
+    test=6,  # one program records both
     horizon=20,
     histories=(1,),
     fit={"members": 1, "hidden": [8], "epochs": 1, "batch_size": 256},
 )
-LONG = 3000
-"""Trajectories of a recording that takes longer than anybody waits here."""
+LONG = 10**6
+"""Epochs of a fit that takes longer than anybody waits here."""
 
 
 def tiny_jobs(size: Size = TINY) -> list[Job]:
@@ -105,7 +105,7 @@ def main(root: Path) -> dict[str, Any]:
             now.done,
             now.known,
         )
-        long = [collect_job(replace(TINY, trajectories=LONG + k)) for k in range(2)]
+        long = [plain_fit(TINY, epochs=LONG + k) for k in range(2)]
         for job in long:
             executor.start(job)
         found["room"] = executor.has_room(long[0])
