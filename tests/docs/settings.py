@@ -14,12 +14,7 @@ SMALLER: dict[str, dict[str, tuple[str, ...]]] = {
         "--ramp": ("0.2",),
         "--settle": ("0.1",),
     },
-    "fit": {
-        "--members": ("1",),
-        "--hidden": ("8",),
-        "--epochs": ("1",),
-        "--history-length": ("3",),  # fewer candidates where the fit chooses
-    },
+    "fit": {"--members": ("1",), "--hidden": ("8",), "--epochs": ("1",)},
     "evaluate": {"--horizon": ("20",)},
 }
 
