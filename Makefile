@@ -30,14 +30,23 @@ lint: env
 	$(BIN)/lint-imports
 
 # Two processes: compiling, which is most of the time, uses one core at a time. -rs prints why a test was skipped.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --jaxtyping-packages=genan,beartype.beartype -rs
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs
+CHECKED := --jaxtyping-packages=genan,beartype.beartype
+SLOW := slow or browser or ray or docs or realtime
 
+# Shapes and types are checked in every call, but for the loops at 500 Hz (genan.deployment and genan.robots) in tests that fly
+# for seconds: their own fast tests, a run by themselves, check them.
+ROOMS := actuator data dynamics evaluation importing report rl robot signals simulation tasks viewer
+empty :=
+comma := ,
 pytest: env browser
-	$(PYTEST) --durations=10
+	@cache=$$(mktemp -d) && trap "rm -rf $$cache" EXIT && export GENAN_TEST_CACHE=$$cache && set -ex && \
+	$(PYTEST) $(CHECKED) -m loops tests/deployment tests/robots && \
+	$(PYTEST) --jaxtyping-packages=$(subst $(empty) ,$(comma),$(ROOMS:%=genan.%)),beartype.beartype -m "not loops" --durations=10
 
 # All day long: no subprocess that imports JAX afresh, no browser, no Ray, no docs, nothing in real time.
 test-fast: env
-	$(PYTEST) -m "not (slow or browser or ray or docs or realtime)"
+	$(PYTEST) $(CHECKED) -m "not ($(SLOW))"
 
 # The report and the viewer are tried in Chromium, from the system's packages where they may be installed; elsewhere those
 # tests are skipped and say so.

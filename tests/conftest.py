@@ -17,7 +17,7 @@ from tests.commands import Answer, refusal, runner
 # and none of the user's own.
 _CACHE = tempfile.TemporaryDirectory(prefix="genan-test-cache-")
 if "PYTEST_XDIST_WORKER" not in os.environ:
-    os.environ["GENAN_CACHE_DIR"] = _CACHE.name
+    os.environ["GENAN_CACHE_DIR"] = os.environ.get("GENAN_TEST_CACHE", _CACHE.name)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ["GENAN_CACHE_DIR"]) / "compiled")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["MPLBACKEND"] = "Agg"
@@ -62,6 +62,8 @@ def _use_the_entry_points_of_this_tree() -> None:
 
 _use_the_entry_points_of_this_tree()
 
+SLOW = ("slow", "browser", "ray", "docs", "realtime")
+
 #: The longest files come first, so that no process is left alone with one of them at the end.
 LONGEST = (
     "experiments/test_main.py",
@@ -87,6 +89,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
+        slow = any(item.get_closest_marker(name) for name in SLOW)
+        if not slow and item.path.relative_to(here).parts[0] in ("deployment", "robots"):
+            item.add_marker(pytest.mark.loops)
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
