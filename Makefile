@@ -29,24 +29,20 @@ lint: env
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Two processes: compiling, which is most of the time, uses one core at a time. -rs prints why a test was skipped.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs
-CHECKED := --jaxtyping-packages=genan,beartype.beartype
-SLOW := slow or browser or ray or docs or realtime
+# Processes: compiling, which is most of the time, uses one core at a time. -rs prints why a test was skipped.
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -rs
+CHECKED := -n 2 --jaxtyping-packages=genan,beartype.beartype
+LONG := slow or browser or ray or docs
 
-# Shapes and types are checked in every call, but for the loops at 500 Hz (genan.deployment and genan.robots) in tests that fly
-# for seconds: their own fast tests, a run by themselves, check them.
-ROOMS := actuator data dynamics evaluation importing report rl robot signals simulation tasks viewer
-empty :=
-comma := ,
+# First what is fast or at a robot's speed, with shapes and types checked in every call; then whole lines of work, as users run
+# them, three at a time because they wait for each other's processes. Both share one compile cache.
 pytest: env browser
 	@cache=$$(mktemp -d) && trap "rm -rf $$cache" EXIT && export GENAN_TEST_CACHE=$$cache && set -ex && \
-	$(PYTEST) $(CHECKED) -m loops tests/deployment tests/robots && \
-	$(PYTEST) --jaxtyping-packages=$(subst $(empty) ,$(comma),$(ROOMS:%=genan.%)),beartype.beartype -m "not loops" --durations=10
+	$(PYTEST) $(CHECKED) -m "not ($(LONG))" && $(PYTEST) -n 3 -m "$(LONG)" --durations=10
 
 # All day long: no subprocess that imports JAX afresh, no browser, no Ray, no docs, nothing in real time.
 test-fast: env
-	$(PYTEST) $(CHECKED) -m "not ($(SLOW))"
+	$(PYTEST) $(CHECKED) -m "not ($(LONG) or realtime)"
 
 # The report and the viewer are tried in Chromium, from the system's packages where they may be installed; elsewhere those
 # tests are skipped and say so.

@@ -91,7 +91,7 @@ class Store:
             "seconds": round(found.seconds, 3),
         }
         folder = self.folder(job)
-        write_atomically(folder / DONE, json.dumps(content, indent=1, allow_nan=False).encode())
+        write_atomically(folder / DONE, json.dumps(content, allow_nan=False).encode())
         (folder / SPENT).unlink(missing_ok=True)
 
     def spent(self, job: Job) -> float:

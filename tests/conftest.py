@@ -62,8 +62,6 @@ def _use_the_entry_points_of_this_tree() -> None:
 
 _use_the_entry_points_of_this_tree()
 
-SLOW = ("slow", "browser", "ray", "docs", "realtime")
-
 #: The longest files come first, so that no process is left alone with one of them at the end.
 LONGEST = (
     "experiments/test_main.py",
@@ -89,9 +87,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
-        slow = any(item.get_closest_marker(name) for name in SLOW)
-        if not slow and item.path.relative_to(here).parts[0] in ("deployment", "robots"):
-            item.add_marker(pytest.mark.loops)
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 

@@ -73,8 +73,7 @@ ELSEWHERE: dict[str, str] = {
             "python -m experiments history stride --size full",
             "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 80000000 "
             "--task.control-spread 0.03 --out runs/ball-in-a-cup",
-            "genan train table-tennis --actuators runs/actuators --steps 25000000 "
-            "--task.control-spread 0.05 --out runs/table-tennis",
+            "python -m experiments transfer --size full",
         ),
         "cli/test_train": (
             "genan train reacher --robot robot.toml --actuators mine --out my-reacher",
@@ -110,7 +109,6 @@ ELSEWHERE: dict[str, str] = {
             "genan train reacher --actuators actuators --out reacher",
             "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 "
             "--steps 8000000 --out reacher",
-            "genan train reacher --actuators runs/actuators --steps 20000000 --out runs/reacher",
         ),
     }.items()
     for line in lines

@@ -75,15 +75,13 @@ def test_a_finding_says_and_weighs_all_comparisons() -> None:
     assert finding("It is so.", []) == ()
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_what_was_found_at_full_size_is_read_and_judged_as_it_was(name: str) -> None:
-    kept = StudyResult.load(RESULTS / f"{name}-full.study.json")
-    assert kept.complete and kept.findings
-    study = STUDIES[name]
-    if study.kind == "accuracy":  # policies are trained more often today, in two ways
-        again = study.findings(FULL, kept.figures)
+@pytest.mark.parametrize("path", sorted(RESULTS.parent.glob("results*/*.study.json")), ids=str)
+def test_what_was_found_at_full_size_is_read_and_judged_as_it_was(path: Path) -> None:
+    kept = StudyResult.load(path)
+    assert kept.findings and (kept.complete or path.parent == RESULTS)
+    if path.parent == RESULTS:
+        again = list(STUDIES[kept.study].findings(FULL, kept.figures))
         assert [(f.paper, f.agrees) for f in again] == [(f.paper, f.agrees) for f in kept.findings]
-        assert study.headline(FULL, kept.figures)
 
 
 def test_the_search_at_full_size_is_read() -> None:
@@ -139,7 +137,7 @@ def test_a_study_says_what_it_found_before_and_after(
         for row, cells in zip(figure.series, panel.rows.values(), strict=True):
             there = [value is not None for value in row.values]
             assert there == [place in cells for place in figure.places]
-    assert after.headline and after.findings
+    assert after.headline and (after.findings or size is SMOKE)  # one place tells nothing
     path = after.save(tmp_path)
     assert path.name == f"{study.name}-{size.name}.study.json"
     assert StudyResult.load(path) == after

@@ -119,19 +119,11 @@ def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypa
         steps=SETTINGS.steps,
     )
     assert main(started) == 0
-    bundled = typed(
-        "genan train reacher --actuators runs/actuators --steps 20000000 --out runs/reacher",
-        *("--num-envs", 4, *batches, *flags),
-        actuators="actuators",
-        steps=SETTINGS.steps,
-        out="bundled",
-    )
-    assert main(bundled) == 0
     readme = typed(
         "genan train reacher --actuators actuators --out reacher", *few, *flags, out="readme"
     )
     assert main(readme) == 0
-    for folder in ("runs/reacher", "reacher", "bundled", "readme"):
+    for folder in ("runs/reacher", "reacher", "readme"):
         same(whole, tmp_path / folder)
 
 
