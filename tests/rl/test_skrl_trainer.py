@@ -238,3 +238,8 @@ def test_the_environment_serves_skrl_alone() -> None:
     np.testing.assert_array_equal(env.reset()[0], observation)  # it went on by itself
     now, returns = env.brought()
     np.testing.assert_allclose(returns[-1], now.reward.sum(0), rtol=1e-6)
+
+
+def test_several_seeds_at_once_are_genans():
+    with pytest.raises(SettingError, match="Several seeds at once need --trainer genan"):
+        train("reacher", trainer="skrl", seeds=2)

@@ -160,6 +160,8 @@ class PolicyTraining:
         overwrite: bool = False,
     ) -> None:
         """Check everything, build the simulator, take up an unfinished training in ``out``."""
+        several, own = settings.seeds > 1, self.algorithm is PPO
+        refuse((several and not own, "Several seeds at once need --trainer genan; skrl has one."))
         try:
             if settings.device != "auto":
                 jax.config.update("jax_default_device", jax.devices(settings.device)[0])
@@ -179,8 +181,6 @@ class PolicyTraining:
         self.env = load_environment(
             self.task, self.ensemble, envs=settings.num_envs, robot=robot, precision=self.precision
         )
-        several, own = settings.seeds > 1, self.algorithm is PPO
-        refuse((several and not own, "Several seeds at once need --trainer genan; skrl has one."))
         self.ppo = self.algorithm(self.env, ppo)
         size = self.ppo.steps_per_update
         self.updates = max(1, round((settings.steps or presets(task.name).steps) / size))
