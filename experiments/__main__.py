@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.executors import Executor, JobsProgress
+    from experiments.jobs import Job
     from experiments.sizes import Size
     from experiments.store import Store
     from experiments.studies import Study
@@ -58,6 +59,9 @@ class Experiments:
     one that RAY_ADDRESS names or that runs here, or else a new one."""
     plan: bool = False
     """Only say what there is to do for the studies."""
+    only: tuple[str, ...] = ()
+    """Studies: do only jobs whose line in --plan contains one of these words, as "train reacher",
+    and what those need; left out: all."""
     seeds: tuple[int, ...] = ()
     """Studies: train every policy once for each of these seeds; left out: 0, and at full 0 to
     4."""
@@ -87,7 +91,7 @@ class Experiments:
         for what in searches:
             find_space(what, size)  # refuses before anything is started
         if self.plan:
-            return _print_plan(console, studies, trained, store)
+            return _print_plan(console, self._jobs(studies, trained), store)
         executor = self._executor(store.root, searching=bool(searches))
         code = 0
         try:
@@ -129,13 +133,26 @@ class Experiments:
         workers = self.at_once if searching and self.workers is None else self.workers
         return executors.LocalExecutor(root, workers=workers, cpu_workers=self.cpu_workers)
 
+    def _jobs(self, studies: "list[Study]", size: "Size") -> "list[Job]":
+        """What is asked for, the longest lines of work first."""
+        from experiments.jobs import in_order, longest_first
+
+        jobs = [job for study in studies for job in study.jobs(size)]
+        if self.only:
+            jobs = [job for job in in_order(jobs) if any(word in job.label for word in self.only)]
+            if not jobs:
+                raise SettingError(
+                    f"No job of these studies has {listing(self.only)} in its line; --plan without "
+                    "--only shows the lines."
+                )
+        return longest_first(jobs)
+
     def _study(self, session: "Session", studies: "list[Study]", size: "Size") -> int:
         from experiments.executors import run
-        from experiments.jobs import longest_first
         from experiments.store import LOG
 
         say, store = session.console.print, session.store
-        jobs = longest_first(job for study in studies for job in study.jobs(size))
+        jobs = self._jobs(studies, size)
         with JobBars(session.executor.words) as bars:
             now = run(jobs, store, session.executor, progress=bars.show, stopping=session.stopping)
         failed = {}
@@ -235,10 +252,10 @@ class JobBars:
             self._bars.remove_task(self._rows.pop(key))
 
 
-def _print_plan(console: "Console", studies: "list[Study]", size: "Size", store: "Store") -> int:
+def _print_plan(console: "Console", jobs: "list[Job]", store: "Store") -> int:
     from experiments.jobs import in_order
 
-    jobs = in_order(job for study in studies for job in study.jobs(size))
+    jobs = in_order(jobs)
     done = [store.find(job) is not None for job in jobs]
     for job, known in zip(jobs, done, strict=True):
         state = "done" if known else "begun" if store.folder(job).exists() else "to do"

@@ -87,10 +87,19 @@ def in_order(jobs: Iterable[Job]) -> list[Job]:
     return list(found.values())
 
 
+STEPS_OF_A_ROLLOUT = 2_000_000
+"""Policy steps that take as long as one simulated step of a multi-step loss, all epochs."""
+
+
 def longest_first(jobs: Iterable[Job]) -> list[Job]:
-    """These jobs, those that a long training is part of before others: it must not begin last."""
-    steps = lambda job: job.settings.get("training", {}).get("steps", 0)
-    return sorted(jobs, key=lambda job: -max(map(steps, in_order([job]))))
+    """These jobs, those that a long training or fit is part of before others: it must not begin
+    last."""
+
+    def length(job: Job) -> int:
+        steps = job.settings.get("training", {}).get("steps", 0)
+        return int(max(steps, STEPS_OF_A_ROLLOUT * job.settings.get("rollout", 0)))
+
+    return sorted(jobs, key=lambda job: -max(map(length, in_order([job]))))
 
 
 def collect_job(size: Size, part: str = "train", *, cup: bool = False) -> Job:

@@ -136,7 +136,8 @@ BALL_IN_A_CUP = TaskEntry(
         ),
         # The paper's rewards; whole episodes, because only their end is paid.
         "sparse": TrainingPreset(
-            {**_CUP, "num_steps_per_env": 200}, _BALLS, num_envs=4096, steps=150_000_000
+            {**_CUP, "num_steps_per_env": 200, "entropy_coef": 0.01}, _BALLS, num_envs=4096,
+            steps=150_000_000,
         ),
         "paper": TrainingPreset(_PAPER["ball-in-a-cup"], steps=150_000_000),
     },
