@@ -90,10 +90,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
-def pytest_runtest_setup() -> None:
+@pytest.fixture(autouse=True)
+def every_program_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of a single operation are kept too: there are thousands, and taking one up costs a
-    sixth of compiling it. Commands run in this process set this as users have it."""
+    sixth of compiling it. Commands run in this process would keep only those that users keep."""
+    from genan import jax_setup  # not before types are checked in it
+
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    prepare = jax_setup.prepare
+
+    def as_users_have_it_but_for_that() -> None:
+        prepare()
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+    monkeypatch.setattr(jax_setup, "prepare", as_users_have_it_but_for_that)
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,11 @@ import pytest
 from experiments.jobs import (
     SEARCHED_UAN,
     Job,
+    evaluate_job,
     in_order,
     like_uan,
     longest_first,
+    plain_fit,
     train_job,
     uan_job,
 )
@@ -138,6 +140,17 @@ def test_full_trains_by_the_papers_tables_and_as_we_would() -> None:
     assert long["training"]["steps"] >= 10**9
     first = next(job for job in in_order(longest_first(jobs)) if job.kind == "train")
     assert first.settings == long
+
+
+def test_a_long_rollout_begins_before_a_short_one_and_that_before_none() -> None:
+    none, short, long = (
+        plain_fit(FULL, **changed)
+        for changed in ({}, *({"loss": "multi-step", "rollout": steps} for steps in (2, 50)))
+    )
+    assert longest_first([none, short, long]) == [long, short, none]
+    # What is made of a long fit is as long as that.
+    judged = [evaluate_job(FULL, fit) for fit in (none, short, long)]
+    assert longest_first(judged) == judged[::-1]
 
 
 def test_one_genan_is_like_uan() -> None:

@@ -184,13 +184,16 @@ def test_ball_in_a_cup_is_trained(tmp_path: Path) -> None:
     assert Policy.load(tmp_path / "cup").contract.robot == "pamy2-cup"
 
 
-HISTORY = [sys.executable, "-m", "experiments", "history", "--size", "smoke", "--out"]
+HISTORY = [sys.executable, "-m", "experiments", "history", "--size", "smoke", "--workers", "1"]
 
 
 @pytest.mark.slow
 def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
     running = subprocess.Popen(
-        [*HISTORY, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*HISTORY, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     _until(lambda: any(tmp_path.glob("jobs/*/")))
     workers = _workers(running.pid)
@@ -206,7 +209,10 @@ def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     running = subprocess.Popen(
-        [*HISTORY, str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [*HISTORY, "--out", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     _until(lambda: any(tmp_path.glob("jobs/*/")))
     workers = _workers(running.pid)
@@ -232,7 +238,7 @@ def test_a_job_that_fails_says_why_and_costs_no_other(
     folder = Store(tmp_path / "jobs").folder(test)
     folder.mkdir(parents=True)
     (folder / "data.h5.partial").write_bytes(b"not a recording")
-    answer = experiments("history", "--size", "smoke", "--out", tmp_path)
+    answer = experiments("history", "--size", "smoke", "--workers", 1, "--out", tmp_path)
     assert answer.code == 2
     assert "failed: record 6 trajectories with the racket (test)" in answer.out
     assert "failed, which it needs" in answer.out
@@ -249,6 +255,25 @@ def test_the_plan(tmp_path: Path, experiments: Any) -> None:
     answer = experiments("stride", "history", *flags)
     assert answer.code == 0 and "22 jobs, 22 to do." in answer.out
     assert not (tmp_path / "none").exists()
+
+
+def test_only_some_jobs_and_what_they_need(tmp_path: Path, experiments: Any, refused: Any) -> None:
+    flags = ("--size", "smoke", "--plan", "--out", tmp_path / "none", "--only")
+    answer = experiments("all", *flags, "judge: fit loss torque", "train reacher")
+    assert answer.code == 0, answer.err
+    *lines, last = answer.out.splitlines()
+    jobs = {job.id: job for study in STUDIES.values() for job in in_order(study.jobs(SMOKE))}
+    shown = [line.split()[2] for line in lines]  # "to do", the job's name, its line
+    wanted = in_order(
+        job
+        for job in jobs.values()
+        if "judge: fit loss torque" in job.label or "train reacher" in job.label
+    )
+    assert set(shown) == {job.id for job in wanted} < set(jobs)
+    assert {job.kind for job in wanted} >= {"collect", "fit", "evaluate", "train", "transfer"}
+    assert last == f"{len(wanted)} jobs, {len(wanted)} to do."
+    sentence = refused("all", *flags, "nonsense")
+    assert "No job of these studies has 'nonsense' in its line" in sentence
 
 
 def test_the_experiments_are_listed(experiments: Any) -> None:

@@ -81,7 +81,8 @@ def study_by_command(address: str, root: Path) -> str:
 
 
 def main(root: Path) -> dict[str, Any]:
-    os.environ.update(QUIET)
+    # Ray runs its workers at low priority, where they would wait for the other tests.
+    os.environ.update({**QUIET, "RAY_worker_niceness": "0"})
     import ray
     from ray.cluster_utils import Cluster
 
