@@ -62,9 +62,11 @@ class ValueComparison:
     def words(self) -> str:
         """Both values and how they are to each other."""
         (one, other), (first, second) = self.values, self.names
+        if one is None or other is None:
+            return f"{first}: {say(one, self.unit)}, {second}: {say(other, self.unit)}"
         relation = RELATIONS[below(one, other)]
         words = f"{first}, {say(one, self.unit)}, is {relation} {second}, {say(other, self.unit)}"
-        if one is None or other is None or other.mean == 0.0 or self.unit == "%":
+        if other.mean == 0.0 or self.unit == "%":
             return words
         ratio = one.mean / other.mean
         if ratio > 1.5:

@@ -35,6 +35,7 @@ os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")]).s
 jax.config.update("jax_cpu_enable_async_dispatch", False)
 # JAX has read its environment by now.
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 # Tracing makes millions of objects, and almost none is garbage in a cycle.
 gc.set_threshold(100_000, 20, 50)
