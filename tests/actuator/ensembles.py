@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from genan.actuator import Contract, Ensemble, History
-from genan.actuator.ensemble import Layer, Scaling, Skip, initialise
+from genan.actuator.ensemble import Layer, Scaling, Skip
 from genan.actuator.settings import Architecture, Servo, Terms
 from genan.robot import Robot
 
@@ -89,15 +88,13 @@ def make(
         u_seen=((-1.0, 1.0),) * nu,
     )
     inputs = contract.inputs
-    draw = jax.vmap(lambda key: initialise(contract.architecture, inputs, nq, key=key))
-    layers = jax.jit(draw)(jax.random.split(jax.random.key(seed), members))
+    sizes = contract.architecture.sizes(inputs, nq)
+    drawn = lambda rows, *shape: uniform(-(rows**-0.5), rows**-0.5, members, *shape)
+    layers: tuple[Layer, ...] = tuple(Layer(drawn(i, i, j), drawn(i, j)) for i, j in sizes)
     if skip:
         straight = normal(members, inputs, nq), normal(members, nq)
         bounds = uniform(-1.0, 0.0, members, inputs), uniform(0.0, 1.0, members, inputs)
-        last = Layer(
-            layers[-2].weight + 0.1, layers[-2].bias
-        )  # it is zero at first, and would hide what is before it
-        layers = (*layers[:-2], last, Skip(*straight, *bounds))
+        layers = (*layers, Skip(*straight, *bounds))
     size = [
         x
         for n in (nq, nu)
@@ -149,5 +146,6 @@ def make_ensemble(
         u_seen=((0.0, 0.0),) * nu,
     )
     inputs = history.inputs(nq, nu)
-    scaling = Scaling(jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(nq), jnp.ones(nq))
+    flat = lambda value, n: jnp.asarray(np.full(n, value), jnp.float32)  # compiles nothing
+    scaling = Scaling(flat(0.0, inputs), flat(1.0, inputs), flat(0.0, nq), flat(1.0, nq))
     return Ensemble(contract, (Layer(jnp.asarray(weight), jnp.asarray(bias)),), scaling, record)

@@ -180,7 +180,7 @@ def test_09_tells_a_new_log_from_an_old_one(never_seen: tuple[Path, str], tmp_pa
 def test_00_goes_from_a_recording_to_a_judged_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In this process, where a training can be made smaller than the example's arguments do."""
+    """In this process, where fit and training can be smaller than the example's arguments say."""
     usual = preset("reacher")
     chosen = usual._replace(
         task=replace(usual.task, pool=8),
@@ -188,6 +188,9 @@ def test_00_goes_from_a_recording_to_a_judged_policy(
     )
     monkeypatch.setattr("genan.rl.train.presets", lambda *_, **__: chosen)
     monkeypatch.setattr(genan, "train", partial(genan.train, judge=8, refill=8))
+    fit = lambda *data, members, hidden, **more: usual_fit(*data, members=1, hidden=(8,), **more)
+    usual_fit = genan.fit
+    monkeypatch.setattr(genan, "fit", fit)
     spec = spec_from_file_location("whole_line", script("00"))
     assert spec is not None and spec.loader is not None
     example = module_from_spec(spec)

@@ -128,9 +128,9 @@ def test_all_studies_run_are_killed_go_on_and_are_known(
         kept = store.find(job)
         assert kept is not None and json.loads(json.dumps(found.result)) == kept.result, job.label
     # A study of how many trajectories it takes fits to the first of them.
-    few = plain_fit(SMOKE, trajectories=12)
+    few = plain_fit(SMOKE, trajectories=5)
     perform(few, fresh)
-    assert load(fresh.folder(few)).record["data"]["trajectories"] == 12
+    assert load(fresh.folder(few)).record["data"]["trajectories"] == 5
 
 
 @pytest.mark.slow

@@ -78,8 +78,7 @@ class TorqueModel(eqx.Module):
 
     def inputs(self, q_history: Positions, u_history: Controls) -> Inputs:
         """Standardised network inputs; positions [rad or m] and controls, oldest first."""
-        features = self.history.features(q_history, u_history)
-        return (features - self.scaling.input_mean) / self.scaling.input_std
+        return _inputs(self, q_history, u_history)
 
     def torque(self, layers: Layers, inputs: Inputs) -> Torques:
         """Torque of one member for standardised inputs [N m or N]."""
@@ -91,6 +90,17 @@ class TorqueModel(eqx.Module):
     def __call__(self, layers: Layers, q_history: Positions, u_history: Controls) -> Torques:
         """Torque of one member for one history or a batch of them [N m or N]."""
         return self.torque(layers, self.inputs(q_history, u_history))
+
+
+@jax.jit  # one program where a loop asks for single histories
+def _inputs(model: TorqueModel, q_history: Array, u_history: Array) -> Array:
+    features = model.history.features(q_history, u_history, jnp)
+    return (features - model.scaling.input_mean) / model.scaling.input_std
+
+
+@jax.jit
+def _torques(model: TorqueModel, layers: Layers, inputs: Array) -> Array:
+    return jax.vmap(lambda member: model.torque(member, inputs))(layers)
 
 
 def initialise(shape: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray) -> Layers:
@@ -243,8 +253,7 @@ class Ensemble(eqx.Module):
         self, q_history: Positions, u_history: Controls, precision: Precision = "float32"
     ) -> Float[Array, "members *_ nq"]:
         """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
-        inputs, model = self.inputs(q_history, u_history), self.model(precision)
-        return jax.vmap(lambda layers: model.torque(layers, inputs))(self.layers)
+        return _torques(self.model(precision), self.layers, self.inputs(q_history, u_history))
 
     def disagreement(
         self, q_history: Positions, u_history: Controls, precision: Precision = "float32"

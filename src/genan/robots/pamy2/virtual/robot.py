@@ -427,18 +427,24 @@ def _run_batch(
     seed: Int32[Array, ""],
     skip: int,
 ) -> tuple[Float[Array, "batch keep 4"], dict[str, Array]]:
+    keep = pressures.shape[1] - skip
+
     def one(
         commands: Float[Array, "ticks 8"], age: Float[Array, ""]
     ) -> tuple[Array, dict[str, Array]]:
         aged = drift.aged(parameters, age)
+        seen = lambda state: (_read(aged, state), _truth(state))
 
-        def observed(
-            state: PamyState, command: Float[Array, "8"]
-        ) -> tuple[PamyState, tuple[Any, Any]]:
-            return tick(aged, state, command), (_read(aged, state), _truth(state))
+        def step(k: Array, now: tuple[PamyState, Any]) -> tuple[PamyState, Any]:
+            state, kept = now
+            # Until the first that is kept, all are written to its place.
+            kept = jax.tree.map(
+                lambda a, x: a.at[jnp.maximum(k - skip, 0)].set(x), kept, seen(state)
+            )
+            return tick(aged, state, commands[k]), kept
 
         on = session(start, seed, age)
-        ready, _ = jax.lax.scan(lambda s, c: (tick(aged, s, c), None), on, commands[:skip])
-        return jax.lax.scan(observed, ready, commands[skip:])[1]
+        none = jax.tree.map(lambda x: jnp.zeros((keep, *x.shape), x.dtype), seen(on))
+        return jax.lax.fori_loop(0, len(commands), step, (on, none))[1]
 
     return jax.vmap(one)(pressures, hours)
