@@ -260,7 +260,7 @@ def _train(job: RunningJob) -> dict[str, Any]:
 
 
 def _transfer(job: RunningJob) -> dict[str, Any]:
-    from genan.evaluation.at_once import reach_at_once
+    from experiments.at_once import reach_at_once
     from genan.evaluation.transfer import load_policy, open_trials, transfer
 
     made = dict(job.settings)

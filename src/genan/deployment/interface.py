@@ -103,6 +103,7 @@ class Reading:
     q: Positions
     # Whatever else it reports, by name (as ``pressure`` [bar]).
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
+    fault: str = ""  # Why the robot itself says that it must not go on, by name (a quick stop).
 
 
 class Sighting(NamedTuple):

@@ -30,6 +30,7 @@ class StopReason(Enum):
     CLOCK = "the robot's clock jumped"
     LATE = "the loop was late"
     LOST = "the connection to the robot was lost"
+    ROBOT = "the robot itself reported a stop or an error"
 
     @property
     def code(self) -> int:
@@ -130,6 +131,8 @@ class Guard:
     def check_reading(self, reading: Reading, u: Controls, now: float) -> Stop | None:
         """Look at a ``reading`` that came ``now`` [s] by the loop's clock; ``u`` was sent last."""
         q, nq = reading.q, self._robot.nq
+        if reading.fault:
+            return Stop(StopReason.ROBOT, reading.fault)
         if np.shape(q) != (nq,):
             return Stop(StopReason.READING, f"{np.size(q)} of them came for {nq} joints")
         if not (math.isfinite(reading.time) and np.isfinite(q).all()):

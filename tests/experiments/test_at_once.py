@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments import at_once
+from experiments.at_once import reach_at_once
 from genan.errors import SettingError
-from genan.evaluation import at_once
-from genan.evaluation.at_once import reach_at_once
 from genan.evaluation.transfer import TransferTrial, load_policy, open_trials, transfer
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot.package import bundled_policy
