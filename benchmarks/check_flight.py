@@ -1,13 +1,15 @@
-"""Check recorded flights: did any control that was sent leave its range, or change faster than its
-rate limit?
+"""Check recorded flights: did a control leave its range or change faster than its rate limit, did a
+joint leave its range or go faster than its speed, while the flight went on?
 
-    python benchmarks/check_flight.py flights.h5 robot.toml [--rounding 0]
+    python benchmarks/check_flight.py flights.h5 robot.toml [--rounding 0] [--beyond 0.07]
 
 Uses nothing of genan, so that it cannot share a mistake with the guard, and takes the limits from
 the robot's own file: neither a policy nor a flight can widen them. It reads the recording (q
-and u by trajectory) and, in flights.ticks/, every tick of every flight: those after a fault, whose
-readings are not worth keeping, too. Prints what it looked at and every violation; the exit code is
-1 if there is one. --rounding: what the robot may add by rounding a control to its own units.
+and u by trajectory) and, in flights.ticks/, every tick of every flight. Controls are checked in all
+of them; joints up to the tick that saw a reason to stop: what is outside its limits there must have
+been that reason. Prints what it looked at and every violation; the exit code is 1 if there is one.
+--rounding: what the robot may add by rounding a control to its own units; --beyond: how deep a
+joint may go into the rubber of its stop [rad or m].
 """
 
 import argparse
@@ -19,6 +21,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+UNITS = {"deg": np.pi / 180.0, "rad": 1.0, "mm": 1e-3, "m": 1.0}
+SPEED = 25.0
+"""Of a joint whose speed is not given [rad/s or m/s]."""
 FULL_RANGE = 0.4
 """A control whose rate is not given may cross its range in this time [s]."""
 ROUNDING_ERROR = 1e-9
@@ -32,12 +37,14 @@ def main() -> int:
     parser.add_argument("path", type=Path)
     parser.add_argument("robot", type=Path, help="the robot's robot.toml")
     parser.add_argument("--rounding", type=float, default=0.0)
+    parser.add_argument("--beyond", type=float, default=0.07)
     arguments = parser.parse_args()
     path, slack = arguments.path, arguments.rounding + ROUNDING_ERROR
     name = path.name.removesuffix(".partial")
     folder = path.with_name(name.removesuffix(Path(name).suffix) + ".ticks")
     logs = [read_ticks(file) for file in sorted(folder.glob("*.npz"))]
-    abouts = [json.loads(str(log["about"])) | limits(arguments.robot) for log in logs]
+    own = limits(arguments.robot, arguments.beyond)
+    abouts = [json.loads(str(log["about"])) | own for log in logs]
     found: list[str] = []
     for k, (log, about) in enumerate(zip(logs, abouts, strict=True)):
         found += check_flight(f"flight {k}", log, about, slack)
@@ -51,15 +58,24 @@ def main() -> int:
     return 1 if found or not (logs or trajectories) else 0
 
 
-def limits(robot: Path) -> dict[str, np.ndarray]:
-    """Ranges of the controls, and their largest changes in a period."""
+def limits(robot: Path, beyond: float) -> dict[str, np.ndarray]:
+    """Ranges of the controls, and their largest changes in a period; ranges of the joints [rad or
+    m], no limits where the file has none, and their largest steps in a period."""
     told = tomllib.loads(robot.read_text(encoding="utf-8"))
     ranges = np.array([control["range"] for control in told["controls"]], float)
     rates = [
         control.get("rate", (high - low) / FULL_RANGE)
         for control, (low, high) in zip(told["controls"], ranges, strict=True)
     ]
-    return {"u_range": ranges.T, "change": told["dt"] * np.array(rates)}
+    joints = [(UNITS[joint.get("unit", "rad")], joint) for joint in told["joints"]]
+    ends = np.array([s * np.array(j.get("range", (-np.inf, np.inf))) for s, j in joints]).T
+    speeds = [s * j["speed"] if "speed" in j else SPEED for s, j in joints]
+    return {
+        "u_range": ranges.T,
+        "change": told["dt"] * np.array(rates),
+        "q_range": ends + np.array([[-beyond], [beyond]]),
+        "travel": told["dt"] * np.array(speeds),
+    }
 
 
 def read_ticks(path: Path) -> dict[str, np.ndarray]:
@@ -72,9 +88,27 @@ def check_flight(name: str, log: dict[str, np.ndarray], about: dict, slack: floa
     """Every command the robot took, from the one before the flight to the last."""
     sent = np.concatenate([[about["u_start"]], log["u"][log["delivered"]]])
     found = check_controls(name, sent, np.array(about["u_range"]), about["change"], slack)
+    found += check_joints(name, log, about)
     at_rest = np.abs(sent[-1] - about["u_rest"]).max() <= slack
     if not at_rest and log["delivered"][-1:].all():
         found.append(f"{name}: it ended at {sent[-1].tolist()}, not at rest")
+    return found
+
+
+def check_joints(name: str, log: dict[str, np.ndarray], about: dict) -> list[str]:
+    """Readings before the tick that saw a reason to stop: within range and speed, all of them."""
+    stops = np.flatnonzero(log["reason"])
+    end = int(stops[0]) if len(stops) else len(log["time"])
+    fresh = np.isfinite(log["time"][:end]) & np.isfinite(log["q"][:end]).all(axis=1)
+    q, time = log["q"][:end][fresh], log["time"][:end][fresh]
+    found = []
+    lower, upper = about["q_range"]
+    if ((q < lower) | (q > upper)).any():
+        worst = float(np.maximum(lower - q, q - upper).max())
+        found.append(f"{name}: a joint was {worst:.3g} beyond its limits, and the flight went on")
+    periods = np.maximum(np.rint(np.diff(time) / about["dt"]), 1.0)[:, None]
+    if (np.abs(np.diff(q, axis=0)) / periods > about["travel"] * (1.0 + 1e-9)).any():
+        found.append(f"{name}: a joint was faster than its speed, and the flight went on")
     return found
 
 

@@ -1,19 +1,25 @@
 """How quick a tick of the control loop is, and how well it keeps 500 Hz on this machine.
 
     python benchmarks/control_loop.py [--ticks 20000] [--seconds 10] [--served HOST:PORT]
+        [--realtime] [--burners 0]
 
 First the work of a tick with the bundled reacher, on one core, against a robot in memory that costs
 nothing: by the wall (read, guard, observe, infer, send), and as CPU time from reading to sending,
 which leaves out the time for which other programs had the core. Then a paced run of --seconds (0:
 none) with the policy, in turns of 10 s with an idle loop of the same rate, which only waits for
 each tick: what it misses is the machine's, not the loop's. With --served, the paced loop drives a
-robot over UDP ('genan serve' in another process) instead of the one in memory.
+robot over UDP ('genan serve' in another process) instead of the one in memory. --realtime asks for
+what 'genan deploy --realtime' asks for; --burners: so many processes that do nothing but compute,
+beside both. Printed too: for how long the host of a virtual machine had its cores ("stolen"), which
+no program can do anything about.
 """
 
 import argparse
 import gc
+import multiprocessing
 import os
 import time
+from contextlib import nullcontext
 
 import numpy as np
 from machine import machine
@@ -29,6 +35,7 @@ from genan.deployment.interface import (
     open_robot,
 )
 from genan.deployment.loop import ControlLoop, Flight, spread
+from genan.deployment.realtime import realtime
 from genan.deployment.safety import SafetySettings
 from genan.rl.numpy_policy import load
 from genan.robot import Robot
@@ -81,12 +88,25 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--served", help="HOST:PORT of a robot over UDP")
+    parser.add_argument("--realtime", action="store_true")
+    parser.add_argument("--burners", type=int, default=0)
     arguments = parser.parse_args()
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}")
     tick(arguments.ticks)
+    burners = [multiprocessing.Process(target=burn, daemon=True) for _ in range(arguments.burners)]
+    for burner in burners:
+        burner.start()
     if arguments.seconds > 0.0:
-        paced(arguments.seconds, arguments.served)
+        paced(arguments.seconds, arguments.served, asking=arguments.realtime)
+    for burner in burners:
+        burner.terminate()
     print(f"load at the end {os.getloadavg()[0]:.1f}")
+
+
+def burn() -> None:
+    """Compute for ever."""
+    while True:
+        sum(range(10_000))
 
 
 def fly(robot: RobotInterface, seconds: float) -> Flight:
@@ -118,9 +138,10 @@ def tick(ticks: int) -> None:
         print(f"  without: {spread(times[~asked])}")
 
 
-def paced(seconds: float, served: str | None) -> None:
-    """Missed ticks of the loop with the policy, and of one that only waits, in turns."""
-    counts = {"policy": [0, 0], "idle": [0, 0]}
+def paced(seconds: float, served: str | None, *, asking: bool) -> None:
+    """Missed ticks of the loop with the policy, and of one that only waits, in turns; ``asking``
+    for real time."""
+    counts, steal = {"policy": [0, 0], "idle": [0, 0]}, {"policy": 0.0, "idle": 0.0}
     late: dict[str, list[np.ndarray]] = {"policy": [], "idle": []}
     for _ in range(max(1, round(seconds / TURN))):
         turn = min(seconds, TURN)
@@ -129,12 +150,21 @@ def paced(seconds: float, served: str | None) -> None:
             robot: RobotInterface = open_robot("pamy2-udp", host=host, port=int(port))
         else:
             robot = MemoryRobot(paced=True)
-        flight = fly(robot, turn)
+        with realtime() if asking else nullcontext() as grants:
+            before = stolen()
+            flight = fly(robot, turn)
+            between = stolen()
+            waited = idle(turn)
+            steal["policy"] += between - before
+            steal["idle"] += stolen() - between
+        if grants and not late["policy"]:
+            for grant in grants:
+                print(f"  {grant.what}: {'yes' if grant.got else 'NO'}, {grant.words}")
         if not flight.stop.sound:
             print(f"  the policy's turn ended because {flight.stop}")
         for name, lateness, missed in (
             ("policy", flight.lateness, flight.missed),
-            ("idle", *idle(turn)),
+            ("idle", *waited),
         ):
             late[name].append(lateness)
             counts[name][0] += len(lateness)
@@ -142,8 +172,17 @@ def paced(seconds: float, served: str | None) -> None:
     where = f"over UDP to {served}" if served else "robot in memory"
     for name, (ticks, missed) in counts.items():
         lateness = spread(np.concatenate(late[name]))
-        print(f"paced at 500 Hz, {name}: {missed} missed of {ticks + missed}; lateness {lateness}")
+        print(
+            f"paced at 500 Hz, {name}: {missed} missed of {ticks + missed}; lateness {lateness}; "
+            f"stolen {steal[name]:.2f} s"
+        )
     print(f"  ({where}, {seconds:g} s of each, in turns of {TURN:g} s)")
+
+
+def stolen() -> float:
+    """Time that the host had the cores while something wanted to run, since the start [s]."""
+    with open("/proc/stat", encoding="utf-8") as file:  # noqa: PTH123
+        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def idle(seconds: float) -> tuple[np.ndarray, int]:

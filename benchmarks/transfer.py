@@ -23,7 +23,7 @@ from genan.robot.package import bundled_policy
 from genan.tasks.registry import task_names
 
 sys.path.append(str(Path(__file__).parents[1]))
-from experiments.at_once import reach_at_once  # noqa: E402  (it lies beside the package)
+from experiments.at_once import reach_at_once
 
 
 def main() -> None:

@@ -76,11 +76,10 @@ def test_dry_runs_limits_and_faults_have_their_exit_codes(
     )
     assert answer.code == 0 and answer.out.startswith("Dry run: ended because all was done"), answer
     assert "dry.ticks" in answer.out and not (tmp_path / "dry.h5").exists()
-    answer = genan("deploy", "reacher", "--robot", "memory", *GOAL, "--max-seconds", 0.5)
+    on = ("deploy", "reacher", "--skip-direction-check", "--robot")
+    answer = genan(*on, "memory", *GOAL, "--max-seconds", 0.5)
     assert answer.code == 0 and "the time allowed was up (0.5 s)" in answer.out
-    answer = genan(
-        "deploy", "reacher", "--robot", "stale", *GOAL, "--record", tmp_path / "stale.h5"
-    )
+    answer = genan(*on, "stale", *GOAL, "--record", tmp_path / "stale.h5")
     assert answer.code == 1 and "no new reading (for 42 ms)" in answer.out
     assert load(tmp_path / "stale.h5").lengths.tolist() == [101]
 
@@ -118,7 +117,7 @@ def test_a_robot_on_the_network_is_looked_at(genan, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_cannot_be_is_refused(refused, robots: None, tmp_path: Path) -> None:
-    on = ("deploy", "reacher", "--robot", "memory")
+    on = ("deploy", "reacher", "--skip-direction-check", "--robot", "memory")
     assert "there are: 'reacher'" in refused("deploy", "juggling")
     assert "'q2' must lie within its limits -75 to 85 deg, not at 90" in refused(
         *on, "--goal", 0, 90, 0, 0

@@ -92,10 +92,10 @@ def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(
 
 @pytest.mark.slow
 def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Path) -> None:
-    on = ("transfer", "reacher", "--trials", 5)
+    on = ("transfer", "reacher", "--skip-direction-check", "--trials", 5)
     readme = typed(
         "genan transfer reacher --policy reacher --trials 20 --out transfer",
-        *("--robot", "interrupted"),
+        *("--robot", "interrupted", "--skip-direction-check"),
         policy=bundled_policy("reacher"),
         trials=5,
         out=tmp_path / "stopped",
@@ -114,7 +114,8 @@ def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Pat
 
 @pytest.mark.slow
 def test_another_run_is_replaced_only_when_asked(genan, refused, tmp_path: Path) -> None:
-    on = ("transfer", "reacher", "--robot", "memory", "--out", tmp_path / "out")
+    on = ("transfer", "reacher", "--skip-direction-check", "--robot", "memory")
+    on = (*on, "--out", tmp_path / "out")
     assert genan(*on, "--trials", 2).code == 0
     assert (
         json.loads((tmp_path / "out" / "transfer.json").read_text())["about"]["policy"] == "bundled"
@@ -182,6 +183,7 @@ def test_the_readers_own_robot_is_tried(genan, tmp_path: Path) -> None:
         *typed(
             "genan transfer reacher --robot my-arm --policy my-reacher --trials 20",
             *("--out", tmp_path / "out"),
+            "--skip-direction-check",
             policy=tmp_path / "reacher",
             trials=2,
         )
@@ -207,6 +209,7 @@ def test_a_robot_on_the_network_is_tried(
             *typed(
                 "genan transfer reacher --robot pamy2-udp --host 192.168.0.110 --trials 20",
                 *("--port", there.server.address[1], "--out", tmp_path / "out"),
+                "--skip-direction-check",
                 host="127.0.0.1",
                 trials=1,
             )

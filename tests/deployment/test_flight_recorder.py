@@ -1,5 +1,6 @@
 """Flights on disk: a recording that can be learnt from, and every tick next to it."""
 
+import errno
 import json
 import os
 import signal
@@ -11,12 +12,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from tests.deployment.checking import ROBOT
+from tests.deployment.checking import ROBOT, checked
 from tests.deployment.faulty import PAMY2, FaultyRobot, MemoryRobot, Stuck, Wave
 
 from genan.data import inspect, load
 from genan.deployment.interface import Reading
-from genan.deployment.loop import ControlLoop, FlightRecorder, trainable
+from genan.deployment.loop import RESERVE, ControlLoop, FlightRecorder, trainable
 from genan.errors import DataError
 
 
@@ -134,3 +135,74 @@ def test_the_checking_script_finds_what_is_wrong(tmp_path: Path, repository: Pat
     with h5py.File(path, "r+") as file:
         file["q"][10] += 1.0
     assert "differs from ticks" in subprocess.run(check, capture_output=True, text=True).stdout
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_refuses_a_flight_before_anything_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.posix_fallocate", full)
+    robot = MemoryRobot()
+    with (
+        FlightRecorder(tmp_path / "a.h5", PAMY2, provenance={}) as recorder,
+        ControlLoop(robot, recorder=recorder) as loop,
+        pytest.raises(DataError, match="no room for a flight's record .No space left"),
+    ):
+        loop.run(Wave())
+    assert robot.commands == [] and not any(tmp_path.glob("*.reserve"))
+
+
+@pytest.mark.parametrize("fails", ["write_atomically", "append"])
+def test_a_disk_that_fills_up_in_flight_hides_no_end(
+    fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(self: FlightRecorder) -> bool:
+        return self._reserve.stat().st_size == RESERVE
+
+    path = tmp_path / "a.h5"
+    with FlightRecorder(path, PAMY2, provenance={}) as recorder:
+        with ControlLoop(MemoryRobot(), recorder=recorder) as loop:
+            assert loop.run(Wave(seconds=0.5)).unrecorded == ""
+            recorder.reserve()
+            assert kept(recorder)  # what is written after a flight has its room
+            if fails == "append":
+                monkeypatch.setattr("genan.data.recorder.Recorder._put", full)
+            else:
+                monkeypatch.setattr("genan.deployment.loop.write_atomically", full)
+            flight = loop.run(Wave(seconds=0.5))
+        assert flight.stop.sound and flight.rested
+        assert "not recorded as it should be: " in flight.summary
+        assert "same command" not in flight.summary  # nobody should fly again for that
+        ticks = sorted(file.name for file in recorder.folder.iterdir())
+        assert ticks == ["0000.npz", "0001.npz"][: 2 if fails == "append" else 1]
+    assert not any(tmp_path.glob("*.reserve"))
+    kept_file = path if path.exists() else path.with_name("a.h5.partial")
+    assert load(kept_file).lengths.tolist() == [750]  # the flight before is safe
+
+
+@pytest.mark.parametrize("spoilt", ["far", "fast", "sent"])
+def test_the_checker_sees_what_the_guard_should_have_seen(
+    spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        FlightRecorder(tmp_path / "a.h5", PAMY2, provenance={}) as recorder,
+        ControlLoop(MemoryRobot(), recorder=recorder) as loop,
+    ):
+        loop.run(Wave(seconds=0.5))
+    checked(tmp_path / "a.h5")
+    ticks = tmp_path / "a.ticks" / "0000.npz"
+    columns = dict(np.load(ticks))
+    if spoilt == "far":  # slowly beyond the limit of joint 2
+        columns["q"][:, 1] = np.linspace(0.0, np.radians(85.0) + 0.08, len(columns["q"]))
+    elif spoilt == "fast":
+        columns["q"][300:, 2] += 0.06  # in 2 ms
+    else:
+        columns["u"][300:400, 3] += 0.02
+    np.savez(ticks, **columns)
+    with pytest.raises(AssertionError):
+        checked(tmp_path / "a.h5")
+    words = {"far": "beyond its limits", "fast": "faster than its speed", "sent": "changed by 0.0"}
+    assert words[spoilt] in capsys.readouterr().out

@@ -161,6 +161,46 @@ def test_every_fault_has_its_reason_and_ends_at_rest(fault: str, tmp_path: Path)
     assert gc.isenabled()
 
 
+RAMPING = 1000  # A tick in the last ramp of a flight that had nothing against it.
+
+
+def reported(reading: Reading, since: int) -> Reading:
+    return Reading(reading.time, reading.q, fault="quick_stop 1")
+
+
+def lost_awhile(reading: Reading, since: int) -> Reading:
+    return lost(reading, since) if since < 100 else reading
+
+
+ENDS = {
+    "all is well": (MemoryRobot, StopReason.FINISHED),
+    "lost and back": (lambda: FaultyRobot(lost_awhile, tick=RAMPING), StopReason.FINISHED),
+    "lost": (lambda: FaultyRobot(lost, tick=RAMPING), StopReason.LOST),
+    "not a number": (lambda: FaultyRobot(nan, tick=RAMPING), StopReason.STALE),
+    "nothing new": (lambda: FaultyRobot(Stuck(stale=True), tick=1249), StopReason.STALE),
+    "deaf at the end": (lambda: DeafRobot(tick=1249), StopReason.LOST),
+    "an error of its own": (lambda: FaultyRobot(reported, tick=RAMPING), StopReason.ROBOT),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_flight_is_finished_when_a_reading_confirms_the_rest(end: str) -> None:
+    make, reason = ENDS[end]
+    with ControlLoop(make()) as loop:
+        flight = loop.run(ramp(), Wave(seconds=1.0))
+    assert flight.stop.reason is reason and flight.rested is (reason is StopReason.FINISHED)
+    assert flight.stop.sound or "on the way to rest" in str(flight.stop)
+    assert ("nobody knows whether it rests" in flight.summary) is not flight.rested
+
+
+def test_what_the_robot_reports_of_itself_ends_a_flight_at_once() -> None:
+    with ControlLoop(FaultyRobot(reported, tick=FAULT)) as loop:
+        flight = loop.run(ramp(), Wave())
+    assert str(flight.stop) == "the robot itself reported a stop or an error (quick_stop 1)"
+    assert np.flatnonzero(flight.reason).tolist() == [FAULT]
+    assert len(flight) == FAULT + RAMP_TICKS and not flight.u[-1].any()
+
+
 @pytest.mark.parametrize("asked", ["stopping", "max_seconds", "interrupt"])
 def test_the_operator_stops_it(asked: str) -> None:
     class Interrupted(Wave):

@@ -29,6 +29,7 @@ LONG: dict[str, str] = {
     "train": "compiles for a quarter of a minute for each task",
     "play": "draws films of a simulation that is compiled first",
     "transfer": "runs a robot, in real time with --serve",
+    "check": "moves a robot",
     "deploy": "runs a robot; some pages name hosts in a laboratory",
     "serve": "runs until it is stopped",
     "view": "runs until it is stopped",
@@ -43,6 +44,10 @@ ELSEWHERE: dict[str, str] = {
         "benchmarks/test_real_logs": (
             "python benchmarks/real_logs.py logs --out runs/real",
         ),  # where the logs are
+        "cli/test_check": (
+            "genan check --robot virtual-pamy2",
+            "genan check --robot my-arm --actuators mine",
+        ),
         "cli/test_deploy": (
             "genan deploy reacher --robot my-arm --policy my-reacher --goal 20 40 --dry-run",
             "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy runs/reacher "

@@ -21,6 +21,7 @@ VERBS = {
     "play": "show a policy in the simulator: numbers, a video, or a window",
     "export": "write actuators or a policy as ONNX or for NumPy alone, checked for equal output",
     "serve": "be the virtual PAMY2: a robot in its own protocol, in real time, on a UDP port",
+    "check": "look whether every control moves its joint the right way, before the first flight",
     "deploy": "run a policy on a robot, once, with every tick recorded",
     "transfer": "try a policy on a robot, many times: success rate, interval, every trial recorded",
     "report": "make one HTML page of everything that runs have left",

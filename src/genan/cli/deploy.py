@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import genan
-from genan.cli.terminal import interruptible
+from genan.cli.terminal import interruptible, say
 from genan.cli.transfer import PolicyOnRobot
-from genan.errors import listing, refuse
+from genan.errors import GenanError, listing, refuse
 from genan.provenance import versions
 from genan.robot.package import VIRTUAL, bundled_policy
 
@@ -21,8 +21,9 @@ class Deploy(PolicyOnRobot):
     """Run a policy on a robot, once.
 
     The controls are ramped to the initial ones, the policy acts for as long as an episode of its
-    task, and the controls are brought to rest. Ctrl-C does that at any time; so does whatever the
-    safety limits see (docs/deployment.md). Exit code 1: it was stopped by one of them.
+    task, and the controls are brought to rest. The space bar, Ctrl-C, SIGUSR1 or a file called
+    genan-stop do that at any time; so does whatever the safety limits see (docs/deployment.md).
+    Exit code 1: it was stopped by one of them.
     """
 
     goal: tuple[float, ...] = ()  # Joint position to reach, a number a joint [degrees; slides: m].
@@ -57,21 +58,30 @@ class Deploy(PolicyOnRobot):
         about |= {"actuators_sha256": policy.contract["actuators_sha256"]}
         about |= {"dry_run": self.dry_run, "versions": versions()}
         robot = DryRun(robot) if self.dry_run else robot
+        self.check_directions(robot)
         recorder = FlightRecorder(self.record, arm, provenance=about) if self.record else None
-        with interruptible() as stopping, recorder or nullcontext():
-            settings: Any = {"safety": setup.safety, "max_seconds": self.max_seconds}
-            loop = genan.ControlLoop(robot, recorder=recorder, stopping=stopping, **settings)
-            with loop:
-                flight = loop.run(ramp, controller)
-        print(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
+        flight: Any = None
+        try:
+            with interruptible() as stopping, recorder or nullcontext(), self.in_real_time():
+                settings: Any = {"safety": setup.safety, "max_seconds": self.max_seconds}
+                loop = genan.ControlLoop(robot, recorder=recorder, stopping=stopping, **settings)
+                with loop:
+                    say(loop.operator.words, stderr=True)
+                    flight = loop.run(ramp, controller)
+                say(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
+        except GenanError as error:  # of the record: a flight's end is told, and counts
+            if flight is None:
+                raise
+            say(str(error), stderr=True)
         if flight.stop.sound and not flight.dry:
             error = np.abs(flight.q[flight.during(TO_REST).start] / units - self.goal)
             parts = ", ".join(f"{j} {e:.2f}" for j, e in zip(arm.joint_names, error, strict=True))
             mean = f"{error.mean():.2f} on average"
             print(f"distance to the goal at the end: {mean} ({parts}) [degrees or m]")
-        if self.record is not None:
-            kept = self.record if self.record.exists() else self.record.with_suffix(".ticks")
+        if recorder is not None and recorder.flights:
+            kept = recorder.path if recorder.path.exists() else recorder.folder
             print(f"Wrote {kept}")
-        if stopping():
-            raise KeyboardInterrupt("stopped: the controls were brought to rest.")
+        if stopping() or flight.stop.reason is StopReason.OPERATOR:
+            rest = "the controls were brought to rest" if flight.rested else "look at the robot"
+            raise KeyboardInterrupt(f"stopped: {rest}.")
         return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else 1

@@ -3,7 +3,8 @@
 import hashlib
 import re
 import shutil
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from genan.cli.terminal import Bars, check_out, given, interruptible, print_table, say
+from genan.deployment.realtime import realtime
 from genan.errors import refuse
 from genan.jax_setup import prepare
 from genan.robot import Robot
@@ -19,6 +21,7 @@ from genan.tasks.registry import task_entry
 from genan.words import number
 
 if TYPE_CHECKING:
+    from genan.deployment.interface import RobotInterface
     from genan.evaluation.transfer import TransferResult, TrialSetup
 
 
@@ -32,10 +35,14 @@ class PolicyOnRobot:
     robot: str | None = None
     """virtual-NAME, or an interface of a robot's package; left out, the policy's virtual robot."""
     hours: float | None = None  # Operating hours behind the virtual robot [h]; left out: 0.
-    realtime: bool = False  # Pace the virtual robot to real time; others always are.
+    realtime: bool = False
+    """Run as a real-time process, as far as the computer allows; a virtual robot is paced."""
     host: str | None = None  # Address of a robot on the network.
     port: int | None = None  # Its port.
     wiring: str | None = None  # Its wiring, by name, where it is not the newest.
+    skip_direction_check: bool = False
+    """Fly a robot for which 'genan check' has not seen that every control moves its joint the right
+    way. An inverted loop drives the arm into its stops."""
 
     @property
     def virtual(self) -> bool:
@@ -48,6 +55,30 @@ class PolicyOnRobot:
             prepare()
             settings["paced"] = self.realtime
         return settings
+
+    def check_directions(self, robot: "RobotInterface") -> None:
+        """Refuse a real robot whose directions were never checked."""
+        from genan.deployment.interface import DryRun, VirtualInterface
+        from genan.evaluation.directions import is_checked
+
+        harmless = isinstance(robot, VirtualInterface | DryRun) or self.skip_direction_check
+        flags = given(robot=self.robot, host=self.host, port=self.port, wiring=self.wiring)
+        todo = " ".join(f"--{name} {value}" for name, value in flags.items())
+        refuse(
+            (not harmless and not is_checked(robot), "Nobody has looked whether the controls of "
+             f"this robot move its joints the right way; run 'genan check {todo}' first."),
+        )  # fmt: skip
+
+    @contextmanager
+    def in_real_time(self) -> Iterator[None]:
+        """With --realtime: what the computer gave to this process, as a table."""
+        if not self.realtime:
+            yield
+            return
+        with realtime() as grants:
+            rows = [[one.what, "yes" if one.got else "NO", one.words] for one in grants]
+            print_table(["asked for", "got", ""], rows)
+            yield
 
 
 @dataclass(frozen=True)
@@ -109,6 +140,8 @@ class Transfer(PolicyOnRobot):
                 setup.robot_seed = seed
             else:
                 setup = open_trials(policy, robot=name, **given(seed=seed), **settings)
+            if not self.serve:
+                self.check_directions(setup.robot)
             if not so_far:  # only now: a refused command leaves an earlier run alone
                 (out / RESULT).unlink(missing_ok=True)
                 for old in out.glob("robot*"):  # and whatever else is there
@@ -122,7 +155,12 @@ class Transfer(PolicyOnRobot):
             bars(self.task, len(found.trials), total, words)
 
         try:
-            with interruptible() as stopping, ExitStack() as processes, Bars() as bars:
+            with (
+                interruptible() as stopping,
+                self.in_real_time(),
+                ExitStack() as processes,
+                Bars() as bars,
+            ):
                 transfer(
                     opened, robot_seeds=seeds, trials=self.trials, seed=self.seed, out=out,
                     about=about, stopping=stopping, finished=finished,
@@ -132,7 +170,8 @@ class Transfer(PolicyOnRobot):
                 _print_result(found)
                 self._film(found, out)
                 say(f"Wrote {out}")
-        if stopping():
+        done = sum(len(found.trials) for found in so_far)
+        if stopping() or done < self.trials * len(seeds):
             raise KeyboardInterrupt("stopped: what is done counts.")
 
     def _film(self, found: "TransferResult", out: Path) -> None:

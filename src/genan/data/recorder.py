@@ -40,6 +40,7 @@ class Recorder:
         self._file: h5py.File | None = None
         self._datasets: dict[str, Any] = {}
         self._lengths, self._names, self._rows = list[int](), list[str](), 0
+        self.todo = "make room and run the same command again to go on"  # Where the disk is full.
         try:
             self._start(self._previous(resume) if self.partial.exists() else None)
         except BaseException:
@@ -149,8 +150,8 @@ class Recorder:
             self.close()
             why = f"{self.path.parent} cannot be written ({hdf5.reason(error)})"
             safe = f"{counted(len(self))} safe in {self.partial}"
-            todo = "make room and run the same command again to go on"
-            raise DataError(f"Recording stopped because {why}, with {safe}; {todo}.") from None
+            words = f"Recording stopped because {why}, with {safe}; {self.todo}"
+            raise DataError(f"{words}.") from None
 
     def _previous(self, resume: bool) -> Summary | None:
         """The interrupted recording to go on from, if it is the same recording."""

@@ -137,6 +137,10 @@ class RobotInterface(ABC):
     def stop(self) -> None:
         """Let go of the robot; safe to call twice, and after a lost connection."""
 
+    def identity(self) -> Mapping[str, str]:
+        """Which robot of its kind it is and how it is wired: what a direction check holds for."""
+        return {}
+
 
 class VirtualInterface(RobotInterface):
     """A virtual robot in this process, which moves on by a period with each command; made (and
@@ -206,6 +210,9 @@ class WrappedRobot(RobotInterface):
 
     def stop(self) -> None:
         self._inner.stop()
+
+    def identity(self) -> Mapping[str, str]:
+        return self._inner.identity()
 
 
 class DryRun(WrappedRobot):

@@ -8,9 +8,10 @@ import gc
 import io
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,13 +25,16 @@ from genan.data.hdf5 import make_folder
 from genan.deployment import interface
 from genan.deployment.controller import Controller
 from genan.deployment.interface import Controls, Reading, RobotInterface
+from genan.deployment.operator import OperatorStop
 from genan.deployment.safety import Guard, SafetySettings, Stop, StopReason
-from genan.errors import DataError, SettingError, refuse
+from genan.errors import DataError, GenanError, SettingError, refuse
 from genan.files import write_atomically
 from genan.robot import Robot
 
 TO_REST = "to rest"  # Name of the last phase of every flight.
 SHORTEST = 0.1  # Shorter pieces between two gaps are not kept as trajectories [s].
+PATIENCE = 0.5  # How long a reading may take to come after the last command [s].
+RESERVE = 16 * 2**20  # Kept free on the disk for the next flight: five minutes of a PAMY2 [bytes].
 #: After these, readings are not believed: what follows is kept as ticks, not as a trajectory.
 BROKEN_SENSOR = frozenset(
     StopReason[name] for name in ("READING", "VELOCITY", "STALE", "FROZEN", "CLOCK", "LOST")
@@ -67,6 +71,8 @@ class Flight:
     delivered: Bool[np.ndarray, " ticks"]  # Whether the robot took the command.
     phase: Int[np.ndarray, " ticks"]  # Whose turn it was, as an index of ``phases``.
     reason: Int[np.ndarray, " ticks"]  # ``StopReason.code`` at the tick that saw one, else 0.
+    rested: bool = True  # Whether a reading that came after the last command confirmed the rest.
+    unrecorded: str = ""  # Why it is not recorded, or not all of it, where it should be.
 
     @staticmethod
     def columns(ticks: Sequence[tuple[object, ...]], robot: Robot) -> dict[str, Any]:
@@ -88,9 +94,12 @@ class Flight:
     def summary(self) -> str:
         """How it went: why it ended, and how punctual the loop was."""
         ticks, seconds = len(self), (len(self) + self.missed) * self.robot.dt
+        unsure = "\nnobody knows whether it rests: no reading came after the last command"
         return (
-            f"ended because {self.stop}\n{ticks} ticks in {seconds:.2f} s, {self.missed} missed\n"
+            f"ended because {self.stop}{'' if self.rested else unsure}\n"
+            f"{ticks} ticks in {seconds:.2f} s, {self.missed} missed\n"
             f"work of a tick: {spread(self.work)}\nlateness of a tick: {spread(self.lateness)}"
+            + (f"\nnot recorded as it should be: {self.unrecorded}" if self.unrecorded else "")
         )
 
     def __repr__(self) -> str:
@@ -113,15 +122,30 @@ class FlightRecorder(AbstractContextManager["FlightRecorder"]):
         if self.folder.exists() and any(self.folder.iterdir()):
             raise DataError(f"{self.folder} holds the ticks of other flights; move it away.")
         self._recorder = Recorder.create(self.path, Channels.of_robot(robot), provenance=provenance)
-        self.flights = 0  # How many are kept.
+        self._recorder.todo = "make room before the next flight"
+        self._reserve = self.path.with_name(self.path.name + ".reserve")
+        self.flights, self._broken = 0, False  # How many are kept; whether the disk failed.
 
     @property
     def trajectories(self) -> int:
         """How many there are in the recording."""
         return len(self._recorder)
 
+    def reserve(self) -> None:
+        """Make sure of room for another flight, or refuse it while the robot still rests."""
+        broken = f"{self.path} could not be written any further; record to another file."
+        refuse((self._broken, broken), error=DataError)
+        try:
+            with self._reserve.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, RESERVE)
+        except OSError as error:
+            self._reserve.unlink(missing_ok=True)
+            room = f"{self.path.parent} has no room for a flight's record ({error.strerror})"
+            raise DataError(f"{room}; free {RESERVE >> 20} MiB or record elsewhere.") from None
+
     def keep(self, flight: Flight) -> None:
         """Add a flight: all its ticks, then what can be learnt from (nothing, of a dry run)."""
+        self._reserve.unlink(missing_ok=True)
         robot, pieces = flight.robot, list(trainable(flight))
         about = {
             "robot": robot.name,
@@ -137,6 +161,7 @@ class FlightRecorder(AbstractContextManager["FlightRecorder"]):
             "reason": flight.stop.reason.name,
             "detail": flight.stop.detail,
             "missed": flight.missed,
+            "rested": flight.rested,
             "reasons": [reason.name for reason in StopReason],
             "trajectories": [[k, p.start, p.stop] for k, p in enumerate(pieces, self.trajectories)],
         }
@@ -146,15 +171,19 @@ class FlightRecorder(AbstractContextManager["FlightRecorder"]):
         make_folder(self.folder)
         write_atomically(self.folder / f"{self.flights:04d}.npz", content.getvalue())
         self.flights += 1
+        self._broken = True  # unless all goes well
         for piece in pieces:
             self._recorder.append(flight.q[piece], flight.u[piece], dt=robot.dt)
+        self._broken = False
 
     def close(self, *_: object) -> None:
-        """Finish the recording; without a trajectory there is none. A second call does nothing."""
-        if self.trajectories and not self.path.exists():
+        """Finish the recording; without a trajectory there is none, and after a fault of the disk
+        the unfinished file stays, with what is safe. A second call does nothing."""
+        self._reserve.unlink(missing_ok=True)
+        if self.trajectories and not self.path.exists() and not self._broken:
             self._recorder.finish()
         else:
-            self._recorder.close(remove_partial=True)
+            self._recorder.close(remove_partial=not self._broken)
 
     __exit__ = close
 
@@ -247,7 +276,8 @@ class ControlLoop:
             robot: which one, from ``open_robot`` or a class of your own.
             safety: limits; left out: the usual ones. They cannot be switched off altogether.
             recorder: where flights are kept; left out: nowhere.
-            stopping: asked at every tick; true ends the flight, as Ctrl-C does.
+            stopping: asked at every tick; true ends the flight, as Ctrl-C does, and as an
+                ``OperatorStop`` of its own does in any case.
             max_seconds: longest flight by the loop's clock, the ramp to rest not counted [s].
         """
         refuse((not max_seconds > 0.0, f"A flight takes a positive time, not {max_seconds:g} s."))
@@ -258,12 +288,16 @@ class ControlLoop:
         self.robot, self.recorder = robot, recorder
         self.stopping, self.max_seconds = stopping, max_seconds
         self._connected = False
+        self.operator, self._left = OperatorStop(), ExitStack()
         # When it connected, by the robot's clock [s]. All ticks lie whole periods after that: a
         # robot in real time may choose the moment.
         self.origin = 0.0
 
     def __enter__(self) -> "ControlLoop":
-        self.robot.connect()
+        with ExitStack() as entered:
+            entered.enter_context(self.operator)
+            self.robot.connect()
+            self._left = entered.pop_all()
         self.origin = self.robot.clock.now()
         self._connected = True
         return self
@@ -275,6 +309,7 @@ class ControlLoop:
         """Let go of the robot; a second call does nothing."""
         if self._connected:
             self._connected = False
+            self._left.close()
             self.robot.stop()
 
     __exit__ = close
@@ -283,13 +318,16 @@ class ControlLoop:
         """Let each controller have its turn, then bring the controls to rest.
 
         The flight, all that was read and sent, is recorded however it ends (``flight.stop``). After
-        any end but ``StopReason.FINISHED`` the robot is let go, and needs a new loop.
+        any end but ``StopReason.FINISHED`` the robot is let go, and needs a new loop. What cannot
+        be recorded is said by ``flight.unrecorded``: an end is told whatever the disk does.
 
         Args:
             controllers: who flies, in order (``RampTo``, ``PolicyController``, ...).
         """
         if not self._connected:
             raise SettingError("The robot was let go or never reached; begin a new control loop.")
+        if self.recorder is not None:
+            self.recorder.reserve()
         flight = _Flying(self, controllers)
         collecting = gc.isenabled()
         gc.disable()  # looking for unused objects takes tens of milliseconds now and then
@@ -302,7 +340,10 @@ class ControlLoop:
                 self.close()
             ended = flight.ended()
             if self.recorder is not None:
-                self.recorder.keep(ended)
+                try:
+                    self.recorder.keep(ended)
+                except (GenanError, OSError) as error:
+                    ended = replace(ended, unrecorded=str(error))
         return ended
 
 
@@ -319,6 +360,7 @@ class _Flying:
         self._turn = self._asked = self._undelivered = 0
         self._ramp: RampTo | None = None
         self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")  # until it ends otherwise
+        self._rested = False
         self._pacer = interface.Pacer(loop.robot.clock, robot.dt, origin=loop.origin)
         self._guard = Guard(robot, loop.safety, now=0.0)
 
@@ -334,6 +376,7 @@ class _Flying:
                 asked = isinstance(error, KeyboardInterrupt)
                 fault = Stop(StopReason.CONTROLLER, _words(error))
                 self._come_down(Stop(StopReason.OPERATOR) if asked else fault)
+        self._confirm_rest()
 
     def ended(self) -> Flight:
         """All of it."""
@@ -341,7 +384,8 @@ class _Flying:
         robot, stop, phases, loop = self._robot, self.stop, (*names, TO_REST), self._loop
         change = np.minimum(robot.u_change, loop.safety.change)
         about = loop.dry, change, robot.u_rest, self._pacer.missed
-        return Flight(robot, stop, phases, *about, **Flight.columns(self._ticks, robot))
+        columns = Flight.columns(self._ticks, robot)
+        return Flight(robot, stop, phases, *about, rested=self._rested, **columns)
 
     def _tick(self) -> bool:
         """One period; false when there is nothing left to do."""
@@ -353,7 +397,7 @@ class _Flying:
         except Exception as error:
             stop = Stop(StopReason.LOST, _words(error))
         if flying:
-            if stop is None and self._loop.stopping():
+            if stop is None and (self._loop.stopping() or self._loop.operator()):
                 stop = Stop(StopReason.OPERATOR)
             elif stop is None and now >= self._loop.max_seconds:
                 stop = Stop(StopReason.TIME, f"{self._loop.max_seconds:g} s")
@@ -404,6 +448,28 @@ class _Flying:
         seconds = 0.0 if np.array_equal(self._u, robot.u_rest) else safety.ramp
         self._ramp = RampTo(robot.u_rest, seconds=seconds, robot=robot, change=safety.change)
         self._ramp.begin(None, self._u)
+
+    def _confirm_rest(self) -> None:
+        """Wait for a reading that is newer than the last command was when it was taken. A flight
+        whose robot says nothing any more, or something else, is not finished."""
+        last, *_, delivered, _, _ = self._ticks[-1]
+        reason, words = StopReason.STALE, "after the last command"
+        for _ in range(math.ceil(PATIENCE / self._robot.dt)):
+            self._pacer.wait()
+            try:
+                reading = self._interface.read()
+            except Exception as error:
+                reason, words = StopReason.LOST, _words(error)
+                continue
+            if reading.fault:
+                reason, words = StopReason.ROBOT, reading.fault
+            elif not delivered:
+                reason, words = StopReason.LOST, "the last command was not taken"
+            elif reading.time != last and np.isfinite(reading.q).all():
+                self._rested = True
+                return
+        if self.stop.sound:
+            self.stop = Stop(reason, f"on the way to rest: {words}")
 
     def _send(self) -> bool:
         """Send the controls; whether they were taken. ``_u`` is where the next change begins."""

@@ -32,7 +32,7 @@ from genan.deployment.controller import Controller, Goal, PolicyController, Task
 from genan.deployment.interface import Reading, RobotInterface, VirtualInterface
 from genan.deployment.loop import TO_REST, ControlLoop, Flight, FlightRecorder, Hold, RampTo
 from genan.deployment.safety import SafetySettings, StopReason
-from genan.errors import SettingError, listing, refuse
+from genan.errors import DataError, SettingError, listing, refuse
 from genan.evaluation.statistics import wilson
 from genan.evaluation.study_result import StoredResult
 from genan.files import Place, write_atomically
@@ -542,6 +542,7 @@ def transfer(
                     loop = None
                 if stop.reason is StopReason.OPERATOR:
                     return done
+                refuse((flight.unrecorded, flight.unrecorded), error=DataError)
                 truth, goal, reason = prepared.truth(), prepared.goal, stop.reason.name
                 if truth and flights is not None:
                     make_folder(flights / BALLS)
