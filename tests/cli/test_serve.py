@@ -1,5 +1,8 @@
 import signal
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -81,3 +84,32 @@ def test_other_addresses_than_this_computers_are_said(
     )
     assert built == [{"seed": 3, "hours": 2.0}, {"seed": 0, "hours": 0.0}]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+#: As ``transfer --serve`` does, in a process that is killed.
+SERVED = """
+import time
+from genan.deployment.interface import served
+with served("virtual-pamy2") as (host, port):
+    print(port, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_who_is_killed_leaves_no_server_behind() -> None:
+    client = subprocess.Popen([sys.executable, "-c", SERVED], stdout=subprocess.PIPE, text=True)
+    try:
+        port = int(client.stdout.readline())
+    finally:
+        client.kill()
+        client.communicate()
+    until = time.monotonic() + 30.0
+    while True:  # its port is free once it has brought the arm to rest and has ended
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+            try:
+                opened.bind(("127.0.0.1", port))
+                return
+            except OSError:
+                assert time.monotonic() < until, "the server is still there"
+        time.sleep(0.1)

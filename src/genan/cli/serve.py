@@ -1,7 +1,9 @@
 """``genan serve``."""
 
+import os
 import signal
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +31,7 @@ class Serve:
     ramp: float = 1.0  # How long that takes [s].
     log: Path | None = None  # File to write what happens to, a JSON object to a line.
     wiring: str | None = None  # Which wiring it has, by name (docs/pamy2-protocol.md).
+    attached: bool = False  # End, as by Ctrl-C, when standard input does: who started it is gone.
 
     def run(self) -> None:
         package = check_offers(self.robot, "server", "to serve")
@@ -46,5 +49,8 @@ class Serve:
                 warning = f"genan: anyone who can reach {host}:{port} can command this robot."
                 print(warning, file=sys.stderr)
             print(f"{self.robot} serves on {host}:{port}", flush=True)
-            server.serve(stopping)
+            watching = threading.Thread(target=os.read, args=(0, 1), daemon=True)
+            if self.attached:
+                watching.start()
+            server.serve(lambda: stopping() or (self.attached and not watching.is_alive()))
         print(f"{self.robot} is at rest, and closed.")

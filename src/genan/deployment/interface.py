@@ -104,6 +104,7 @@ class Reading:
     # Whatever else it reports, by name (as ``pressure`` [bar]).
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
     fault: str = ""  # Why the robot itself says that it must not go on, by name (a quick stop).
+    late: float = 0.0  # How far the robot is behind its own clock: its computer was busy [s].
 
 
 class Sighting(NamedTuple):
@@ -268,11 +269,12 @@ def _interfaces() -> Iterator[tuple[str, RobotPackage]]:
 @contextmanager
 def served(robot: str, *, seed: int = 0, hours: float = 0.0) -> Iterator[tuple[str, int]]:
     """Serve ``virtual-NAME`` by a process of its own while a block lasts: host and port."""
-    given = f"--robot {robot} --port 0 --seed {seed} --hours {hours}"
+    given = f"--robot {robot} --port 0 --seed {seed} --hours {hours} --attached"
     command = [sys.executable, "-m", "genan", "serve", *given.split()]
     # In a session of its own: Ctrl-C is for the client, which first brings the arm to rest.
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
+    # Its standard input ends with this process, however that ends, and the server with it.
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, start_new_session=True, text=True, **pipes) as process:
         try:
             assert process.stdout is not None and process.stderr is not None
             host, _, port = process.stdout.readline().rpartition(" ")[2].strip().partition(":")

@@ -83,7 +83,7 @@ class SafetySettings:
     """... while a control travels this far, in its unit. The largest of 2500 exploration
     trajectories and 60 trials: 60 ms, 0.15."""
     leap: float = 0.05  # The robot's clock may run ahead by this between two readings [s].
-    late: float = 0.04  # Longest delay of a tick [s], for the same reason.
+    late: float = 0.04  # Longest delay of a tick, here or in the robot [s], for the same reason.
     late_ticks: int = 10  # Ticks in a row of which each is late by a period or more.
     rounding: float = 1e-3
     """A robot may round a control by this much, in its unit; where it sends something else than was
@@ -114,6 +114,7 @@ class Guard:
         self._lower, self._upper = robot.q_range - settings.beyond * inwards
         self._velocity = FiniteDifference(robot.nq, robot.dt)
         self._time: float | None = None
+        self._behind = 0.0  # How late the robot itself was at first [s].
         self._fresh_at = self._moved_at = now
         self._q, self._u = np.full(robot.nq, math.nan), np.full(robot.nu, math.nan)
         self._travel = np.zeros(robot.nu)
@@ -141,8 +142,13 @@ class Guard:
         if reading.time == self._time:
             stale = passed > self._settings.stale
             return Stop(StopReason.STALE, f"for {1e3 * passed:.0f} ms") if stale else None
-        step = passed if self._time is None else reading.time - self._time
+        if self._time is None:
+            step, self._behind = passed, reading.late
+        else:
+            step = reading.time - self._time
         self._time, self._fresh_at = reading.time, now
+        if (late := reading.late - self._behind) > self._settings.late:
+            return Stop(StopReason.LATE, f"the robot's own, by {1e3 * late:.0f} ms")
         if step < -ROUNDING * self._robot.dt:
             return Stop(StopReason.CLOCK, f"back by {-step:.3g} s")
         if step - passed > self._settings.leap:

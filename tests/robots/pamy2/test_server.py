@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -207,6 +208,39 @@ def test_a_stopped_server_ramps_down_whatever_its_client_says_and_logs_it(tmp_pa
         "stopped",
     ]
     assert log[-1]["counts"] == {"accepted": 1}
+
+
+def test_the_log_is_bounded_and_never_written_by_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("genan.robots.pamy2.server.LONGEST_LOG", 100)
+    path, writers, opened = tmp_path / "log.jsonl", set[int](), Path.open
+
+    def watched(self: Path, *arguments: object, **more: object) -> object:
+        writers.add(threading.get_ident())
+        time.sleep(0.05)  # a slow disk
+        return opened(self, *arguments, **more)
+
+    log = ServerLog(path, Hand())
+    monkeypatch.setattr(Path, "open", watched)
+    begun = time.perf_counter()
+    for k in range(150):
+        log.write("event", number=k)
+    assert time.perf_counter() - begun < 0.05 * 20  # writing them takes 5 s
+    monkeypatch.setattr(Path, "open", opened)
+    log.close("stopped", counts={})
+    assert threading.get_ident() not in writers
+    kept = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [entry.get("number") for entry in kept[:-1]] == list(range(len(kept) - 1))
+    assert len(kept) <= 101 and kept[-1]["event"] == "stopped" and kept[-1]["left_out"] == 50
+
+
+def test_a_full_disk_under_the_log_does_not_stop_the_robot(tmp_path: Path) -> None:
+    log, clock, plant = Path("/dev/full"), Hand(), SpringArm()
+    server = UdpServer(plant, REST, listen(port=0), ServerLog(log, clock), ServerSettings())
+    asked = iter([False] * 10 + [True])
+    server.serve(lambda: next(asked))
+    np.testing.assert_allclose(plant.commanded[-1], REST, atol=1e-9)
 
 
 def test_settings_and_ports_are_refused_in_a_sentence(tmp_path: Path) -> None:

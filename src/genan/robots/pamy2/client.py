@@ -89,6 +89,8 @@ class Pamy2Udp(Pamy2Client):
         self.statistics: Counter[str] = Counter()
         self._order = wire.TelegramOrder(bits=32)
         self._here, self._robot_us, self._counter = 0.0, 0, 0
+        self._ahead = 0  # How far the robot's clock was ahead of its sensors at first [us].
+        self._fault = ""  # What the robot reported of itself since the last reading was taken.
         self._pressure = self._rest = pressures.bar_from_control(self.robot.u_rest, self.limits)
 
     def connect(self) -> None:
@@ -105,7 +107,12 @@ class Pamy2Udp(Pamy2Client):
         self._socket.setblocking(False)
         self._order, self._reading = wire.TelegramOrder(bits=32), None
         try:
+            self._socket.connect(self._address)  # the kernel then drops what others send
             self._call()
+        except OSError as error:
+            self.stop()
+            where = f"There is no way to the robot at {self.host}:{self.port} ({error.strerror})"
+            raise ConnectionLostError(f"{where}; look at the network.") from error
         except BaseException:
             self.stop()
             raise
@@ -116,6 +123,7 @@ class Pamy2Udp(Pamy2Client):
         if self.clock.now() - self._here > self.lost_after:
             self._drain()
             self._await_answer(self._pressure)
+        self._fault = ""
         self._drain()
         self._here = self.clock.now()
         silence = self._here - self._last_heard
@@ -152,15 +160,19 @@ class Pamy2Udp(Pamy2Client):
         if verdict == "old":
             return "old or twice"
         # The robot's clock goes round every 71 minutes; a difference of two telegrams does not.
-        passed = (state.time - self._robot_us + 2**31) % 2**32 - 2**31
+        passed = wire.signed(state.time - self._robot_us)
         self._robot_us = self._robot_us + passed if verdict == "next" else state.time
+        if verdict != "next":
+            self._ahead = state.sent - state.time
         if verdict == "restarted":
             self.statistics["robot started again"] += 1
         self._last_heard = now
         q, speed = self.wiring.from_wire(state.angle, state.speed)
         measured = self.wiring.pressure_from_wire(state.pressure, "measured")
         extra = {"pressure": measured, "speed": speed}
-        self._reading = Reading(self._robot_us / 1e6, q, extra)
+        self._fault = self._fault or state.fault
+        late = 1e-6 * wire.signed(state.sent - state.time - self._ahead)
+        self._reading = Reading(self._robot_us / 1e6, q, extra, self._fault, late)
         return "accepted"
 
     def _call(self) -> None:
@@ -215,9 +227,9 @@ class Pamy2Udp(Pamy2Client):
         wired, now_us = self.wiring.pressure_to_wire(pressure), int(1e6 * self._here)
         telegram = wire.pack_command(self._counter, now_us, wired, connection=connection)
         try:
-            opened.sendto(telegram, self._address)
+            opened.send(telegram)
             self.statistics["sent"] += 1
-        except OSError:  # a full queue or a cable pulled: as good as lost
+        except OSError:  # a full queue, a cable pulled, nobody there: as good as lost
             self.statistics["not sent"] += 1
 
 

@@ -7,11 +7,13 @@ at a limited rate, and a client that falls silent finds the robot on its way to 
 
 import gc
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from socket import AF_INET, SOCK_DGRAM, socket
 from typing import Any
 
@@ -24,31 +26,52 @@ from genan.robots.pamy2.pressures import HARD_LIMITS, Muscles, bar_from_control
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 
 MOST_AT_ONCE = 64  # Telegrams taken in one period, so that a flood cannot hold the robot.
+LONGEST_LOG = 10_000  # Events, a megabyte.
 AT_REST = 1e-3  # Pressures this near to those of rest need no ramp [bar].
 
 
 class ServerLog:
-    """Writes events as they happen; what cannot be written is left out, the robot goes on."""
+    """Writes events as they happen, ``LONGEST_LOG`` at most. A thread does it, so that no tick
+    waits for a disk; what cannot be written is left out, and the robot goes on."""
 
     def __init__(self, path: Path | None, clock: Clock) -> None:
         """Write to ``path``, replacing it; None keeps the events in memory only."""
-        self.events: list[dict[str, Any]] = []  # Where they are not written to a file.
-        self.clock, self._began, self._path = clock, clock.now(), path
+        self.events: list[dict[str, Any]] = []
+        self.clock, self._began, self._left_out = clock, clock.now(), 0
+        self._news: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        self._writer: threading.Thread | None = None
+        if path is None:
+            return
         try:
-            if path is not None:
-                path.write_text("", encoding="utf-8")
+            path.write_text("", encoding="utf-8")
         except OSError as error:
             why = f"cannot be written ({error.strerror}); choose another"
             raise SettingError(f"The log {path} {why}.") from error
+        self._writer = threading.Thread(target=self._write_to, args=(path,), daemon=True)
+        self._writer.start()
 
     def write(self, event: str, **details: Any) -> None:
         """Note that ``event`` happens now."""
-        entry = {"time": round(self.clock.now() - self._began, 6), "event": event, **details}
-        if self._path is None:
-            self.events.append(entry)
+        if len(self.events) >= LONGEST_LOG:
+            self._left_out += 1
             return
-        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        entry = {"time": round(self.clock.now() - self._began, 6), "event": event, **details}
+        self.events.append(entry)
+        self._news.put(entry)
+
+    def close(self, event: str, **details: Any) -> None:
+        """Note the last ``event``, which there is always room for, and how many had none."""
+        left_out = {"left_out": self._left_out} if self._left_out else {}
+        del self.events[LONGEST_LOG - 1 :]
+        self.write(event, **details, **left_out)
+        self._news.put(None)
+        if self._writer is not None:
+            self._writer.join()
+
+    def _write_to(self, path: Path) -> None:
+        for entry in iter(self._news.get, None):
+            with suppress(OSError), path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
 
 
 @dataclass(frozen=True)
@@ -59,7 +82,9 @@ class ServerSettings:
     ramp: float = 1.0  # How long that takes [s]; the lab's own software takes 3 s when it ends.
     release: float = 0.5  # After this long without one another client may have the robot [s].
     rate: float = 15.0  # Fastest change of a pressure [bar/s]: twice that of a control at 5/s.
-    late: float = 0.01  # It makes up for a delay of up to this [s]; after a longer one it goes on.
+    late: float = 0.04
+    """It makes up for a delay of up to this [s], period by period; after a longer one it goes on,
+    and its answers say by how much they are late."""
     wiring: Any = wire.NEWEST  # Of the robot to be played, as for a client.
 
     def __post_init__(self) -> None:
@@ -103,12 +128,13 @@ class UdpServer:
         finally:
             gc.unfreeze()
             self._socket.close()
-            self._log.write("stopped", counts=dict(self.counts))
+            self._log.close("stopped", counts=dict(self.counts))
 
-    def tick(self) -> None:
-        """One period of the robot."""
+    def tick(self, *, behind: bool = False) -> None:
+        """One period of the robot. One that is ``behind`` takes a telegram at a time, as it would
+        have when it was on time."""
         now = self._clock.now()
-        for data, sender in wire.waiting(self._socket, MOST_AT_ONCE):
+        for data, sender in wire.waiting(self._socket, 1 if behind else MOST_AT_ONCE):
             self.receive(data, sender, self._clock.now())
         self._watch(now)
         step = self._settings.rate * self._plant.dt
@@ -195,9 +221,9 @@ class UdpServer:
 
     def _pace(self, going: Callable[[], bool]) -> None:
         """Tick at absolute times for as long as ``going``."""
-        due = self._clock.now()
+        due, late = self._clock.now(), 0.0
         while going():
-            self.tick()
+            self.tick(behind=late > self._plant.dt)
             due += self._plant.dt
             late = self._clock.now() - due
             if late > self._settings.late:

@@ -106,6 +106,9 @@ FROM_ROBOT_BYTES = FROM_ROBOT.itemsize
 _STATE = struct.Struct("<9I4H20f" + 4 * "Ii6f" + "50f2I")
 _ANGLES, _SPEEDS = slice(35, 65, 8), slice(36, 66, 8)
 _MEASURED = itemgetter(*(33 + 8 * joint + k for joint in range(4) for k in (4, 6)))
+#: Words by which the robot says that it must not go on, unless they are 0; which value means what
+#: is not known.
+_REPORTS = {"quick_stop": 12, "system_errors": 115, "io_errors": 116}
 
 
 class RobotTelegram(NamedTuple):
@@ -116,6 +119,8 @@ class RobotTelegram(NamedTuple):
     angle: Joints  # Joint angles [deg], in the zero and sense of the wire.
     speed: Joints  # Joint speeds [deg/s], as the robot's controller reckons them.
     pressure: Muscles  # Measured [bar], agonist and antagonist of joint 1, and so on.
+    sent: int  # When it was sent [us], modulo 2**32.
+    fault: str  # What the robot reports of itself, by name: a quick stop, errors.
 
 
 def unpack_state(data: bytes) -> RobotTelegram | TelegramFault:
@@ -131,7 +136,13 @@ def unpack_state(data: bytes) -> RobotTelegram | TelegramFault:
     if min(pressure) < SENSOR_RANGE[0] or max(pressure) > SENSOR_RANGE[1]:
         return TelegramFault.PRESSURE
     measured = np.array(angle), np.array(fields[_SPEEDS]), np.array(pressure)
-    return RobotTelegram(fields[2], fields[6], *measured)
+    fault = ", ".join(f"{name} {fields[at]:#x}" for name, at in _REPORTS.items() if fields[at])
+    return RobotTelegram(fields[2], fields[6], *measured, fields[4], fault)
+
+
+def signed(difference: int) -> int:
+    """A difference of two counters or times modulo 2**32, as the nearest one to 0."""
+    return (difference + 2**31) % 2**32 - 2**31
 
 
 def waiting(opened: socket.socket, most: int) -> Iterator[tuple[bytes, Address]]:
