@@ -12,7 +12,7 @@ from tests.docs.typed import typed
 from genan.actuator.ensemble import save
 from genan.deployment.interface import open_robot
 from genan.errors import SettingError
-from genan.evaluation.directions import check_directions, is_checked
+from genan.evaluation.directions import _stamp, check_directions, is_checked
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.robots.pamy2 import PACKAGE
@@ -110,6 +110,19 @@ def test_the_readers_own_robot_is_checked(
     save(make_ensemble(arm, damping=2.0, gain=-0.5), tmp_path / "mine")
     answer = genan(*line)
     assert answer.code == 1 and answer.out.count("INVERTED") == 2, answer
+
+
+def test_another_address_wiring_or_back_end_is_another_robot() -> None:
+    udp = lambda **settings: open_robot("pamy2-udp", **settings)
+    robots = [
+        *(udp(), udp(host="192.168.0.110"), udp(port=4701), udp(wiring="2022-04-28")),
+        *(open_robot("pamy2-o80"), open_robot("pamy2-o80", segment="other")),
+    ]
+    _stamp(robots[0]).parent.mkdir(parents=True)
+    for robot in robots:
+        assert not is_checked(robot)
+        _stamp(robot).write_text("{}")
+    assert is_checked(udp(wiring="2024-03-27"))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import importlib
 import socket
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -92,6 +93,9 @@ class Pamy2Udp(Pamy2Client):
         self._ahead = 0  # How far the robot's clock was ahead of its sensors at first [us].
         self._fault = ""  # What the robot reported of itself since the last reading was taken.
         self._pressure = self._rest = pressures.bar_from_control(self.robot.u_rest, self.limits)
+
+    def identity(self) -> Mapping[str, str]:
+        return {"address": f"{self.host}:{self.port}", "wiring": repr(self.wiring)}
 
     def connect(self) -> None:
         """Send telegrams until the robot answers."""
@@ -245,6 +249,9 @@ class O80Robot(Pamy2Client):
         super().__post_init__()
         self._o80: Any = None
         self._front_end: Any = None
+
+    def identity(self) -> Mapping[str, str]:
+        return {"segment": self.segment}
 
     def connect(self) -> None:
         """Attach to the back-end."""
