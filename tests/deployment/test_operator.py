@@ -3,6 +3,7 @@
 import os
 import pty
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -62,14 +63,15 @@ def test_a_flight_is_stopped_and_comes_to_rest(how: str) -> None:
 
 
 CHILD = """
-import sys, termios, time
+import os, sys, termios, time
+os.dup2(os.open(sys.argv[1], os.O_RDWR), 0)  # the first one that a session opens is its own
 from genan.deployment.operator import OperatorStop
 echo = lambda: bool(termios.tcgetattr(0)[3] & termios.ECHO)
 before = echo()
 with OperatorStop(None) as asked:
     print("ready", flush=True)
     began = time.monotonic()
-    while not asked() and time.monotonic() < began + 30.0:
+    while not asked() and time.monotonic() < began + float(sys.argv[2]):
         time.sleep(0.001)
 print("asked", asked(), before, echo(), flush=True)
 """
@@ -78,22 +80,15 @@ print("asked", asked(), before, echo(), flush=True)
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [b" ", b"x"])
 def test_the_space_bar_stops_it_and_other_keys_do_not(key: bytes) -> None:
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(
-            sys.executable,
-            [sys.executable, "-c", CHILD.replace("30.0", "1.0" if key == b"x" else "30.0")],
-        )
-    said = b""
-    while b"ready" not in said:
-        said += os.read(terminal, 1024)
-    os.write(terminal, key)
-    while b"asked" not in said:
-        said += os.read(terminal, 1024)
-    while not said.endswith(b"\n"):
-        said += os.read(terminal, 1024)
-    os.waitpid(child, 0)
+    terminal, other = pty.openpty()
+    seconds = "1" if key == b"x" else "30"
+    command = [sys.executable, "-c", CHILD, os.ttyname(other), seconds]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as child:
+        said = child.stdout.readline()
+        os.write(terminal, key)
+        said += child.stdout.read()
     os.close(terminal)
+    os.close(other)
     assert f"asked {key == b' '} True True".encode() in said  # and the terminal is as it was
 
 
