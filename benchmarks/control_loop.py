@@ -10,14 +10,17 @@ none) with the policy, in turns of 10 s with an idle loop of the same rate, whic
 each tick: what it misses is the machine's, not the loop's. With --served, the paced loop drives a
 robot over UDP ('genan serve' in another process) instead of the one in memory. --realtime asks for
 what 'genan deploy --realtime' asks for; --burners: so many processes that do nothing but compute,
-beside both. Printed too: for how long the host of a virtual machine had its cores ("stolen"), which
-no program can do anything about.
+next to both. Printed too: how many of the missed ticks fall into moments in which the host of a
+virtual machine took a core ("stolen", looked at every 5 ms by a process of its own), which no
+program inside it can do anything about.
 """
 
 import argparse
 import gc
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from contextlib import nullcontext
 
@@ -43,6 +46,8 @@ from genan.robot.package import bundled_policy
 
 TURN = 10.0
 """Length of one turn of the paced loops [s]."""
+PERIOD = 0.002
+"""Of the robot [s]."""
 WARM = 100
 """Ticks that are not counted: the first ones find nothing in the caches."""
 GOAL = np.deg2rad([20.0, 40.0, -30.0, 10.0])
@@ -59,6 +64,8 @@ class MemoryRobot(RobotInterface):
         self._rest = self.robot.q_rest
         self._q = self._rest.copy()
         self._read_at = 0.0
+        self.read_at: list[float] = []
+        """When it was read, by the wall [s]."""
         self.cpu: list[float] = []
         """CPU time of each tick, from reading to sending [s]."""
 
@@ -67,6 +74,7 @@ class MemoryRobot(RobotInterface):
 
     def read(self) -> Reading:
         """Where the joints are."""
+        self.read_at.append(time.perf_counter())
         self._read_at = time.thread_time()
         return Reading(self._steps.now(), self._q)
 
@@ -141,8 +149,10 @@ def tick(ticks: int) -> None:
 def paced(seconds: float, served: str | None, *, asking: bool) -> None:
     """Missed ticks of the loop with the policy, and of one that only waits, in turns; ``asking``
     for real time."""
-    counts, steal = {"policy": [0, 0], "idle": [0, 0]}, {"policy": 0.0, "idle": 0.0}
+    counts = {"policy": [0, 0], "idle": [0, 0]}
     late: dict[str, list[np.ndarray]] = {"policy": [], "idle": []}
+    moments: dict[str, list[np.ndarray]] = {"policy": [], "idle": []}
+    watcher = subprocess.Popen([sys.executable, "-c", WATCHER], stdout=subprocess.PIPE, text=True)
     for _ in range(max(1, round(seconds / TURN))):
         turn = min(seconds, TURN)
         if served:
@@ -151,50 +161,74 @@ def paced(seconds: float, served: str | None, *, asking: bool) -> None:
         else:
             robot = MemoryRobot(paced=True)
         with realtime() if asking else nullcontext() as grants:
-            before = stolen()
             flight = fly(robot, turn)
-            between = stolen()
             waited = idle(turn)
-            steal["policy"] += between - before
-            steal["idle"] += stolen() - between
         if grants and not late["policy"]:
             for grant in grants:
                 print(f"  {grant.what}: {'yes' if grant.got else 'NO'}, {grant.words}")
         if not flight.stop.sound:
             print(f"  the policy's turn ended because {flight.stop}")
-        for name, lateness, missed in (
-            ("policy", flight.lateness, flight.missed),
+        began = time.perf_counter()  # of a served robot moments are not known
+        ticks = np.array(getattr(robot, "read_at", [began]))
+        for name, lateness, missed, at in (
+            ("policy", flight.lateness, flight.missed, ticks),
             ("idle", *waited),
         ):
             late[name].append(lateness)
+            moments[name].append(at)
             counts[name][0] += len(lateness)
             counts[name][1] += missed
+    watcher.terminate()
+    stolen = np.array([float(line) for line in watcher.communicate()[0].split()])
     where = f"over UDP to {served}" if served else "robot in memory"
-    for name, (ticks, missed) in counts.items():
+    for name, (ticks_made, missed) in counts.items():
         lateness = spread(np.concatenate(late[name]))
+        theirs = sum(taken(at, stolen) for at in moments[name])
         print(
-            f"paced at 500 Hz, {name}: {missed} missed of {ticks + missed}; lateness {lateness}; "
-            f"stolen {steal[name]:.2f} s"
+            f"paced at 500 Hz, {name}: {missed} missed of {ticks_made + missed}, {theirs} of them "
+            f"while the host took a core; lateness {lateness}"
         )
     print(f"  ({where}, {seconds:g} s of each, in turns of {TURN:g} s)")
 
 
-def stolen() -> float:
-    """Time that the host had the cores while something wanted to run, since the start [s]."""
-    with open("/proc/stat", encoding="utf-8") as file:  # noqa: PTH123
-        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+#: Prints when the host took more of the cores, by the clock of ``time.perf_counter``.
+WATCHER = """
+import time
+before = None
+while True:
+    with open("/proc/stat") as file:
+        now = file.readline().split()[8]
+    if before not in (None, now):
+        print(time.perf_counter(), flush=True)
+    before = now
+    time.sleep(0.005)
+"""
+ACCOUNTED = 0.03
+"""The kernel counts stolen time in steps of 10 ms, at its next look at a core [s]."""
 
 
-def idle(seconds: float) -> tuple[np.ndarray, int]:
-    """Lateness of each tick of a loop that only waits [s], and how many it missed."""
+def taken(moments: np.ndarray, stolen: np.ndarray) -> int:
+    """Of ticks at these ``moments`` [s], how many were missed while a core was ``stolen``."""
+    gaps = np.diff(moments)
+    found = 0
+    for k in np.flatnonzero(gaps > 1.5 * PERIOD):
+        near = (stolen > moments[k] - ACCOUNTED) & (stolen < moments[k + 1] + ACCOUNTED)
+        found += (round(gaps[k] / PERIOD) - 1) * bool(near.any())
+    return found
+
+
+def idle(seconds: float) -> tuple[np.ndarray, int, np.ndarray]:
+    """Lateness of each tick of a loop that only waits [s], how many it missed, and when they
+    were."""
     clock = WallClock()
-    lateness = np.empty(round(seconds / 0.002))
+    lateness, moments = np.empty((2, round(seconds / PERIOD)))
     gc.disable()
-    pacer = Pacer(clock, 0.002, origin=clock.now())
+    pacer = Pacer(clock, PERIOD, origin=clock.now())
     for k in range(len(lateness)):
         _, lateness[k] = pacer.wait()
+        moments[k] = time.perf_counter()
     gc.enable()
-    return lateness, pacer.missed
+    return lateness, pacer.missed, moments
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Reacher trials by the hundred: what ``transfer`` does trial by trial, as one compiled program.
 
-The virtual robot must be written in JAX (``VirtualRobot.pure``). Trials follow one another within a
-session; sessions, each on a robot that was switched on anew and is as old as the one before has
-become, go side by side. A session in which a guard might have stopped a flight is flown again by
+The robot is the virtual PAMY2, which is written in JAX. Trials follow one another within a session;
+sessions, each on a robot that was switched on anew and is as old as the one before has become, go
+side by side. A session in which a guard might have stopped a flight is flown again by
 the control loop, which knows what happens then.
 
 The policy is computed in double precision and rounded to the float32 that it is defined in: no
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int32
 
 from genan.deployment.safety import SafetySettings, Stop, StopReason
 from genan.errors import SettingError, refuse
@@ -40,7 +40,19 @@ from genan.files import Place
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.rl.policy import Policy
 from genan.robot import Robot
-from genan.robot.virtual import PureRobot
+from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
+from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
+from genan.robots.pamy2.virtual.robot import (
+    HANG_TICKS,
+    TICK,
+    PamyState,
+    VirtualPamy2,
+    on_the_bench,
+    reported,
+    session,
+    state_at,
+    tick,
+)
 
 NEAR = 0.99  # From this part of a guard's limit on, the control loop has the last word.
 
@@ -72,26 +84,26 @@ def reach_at_once(
         setup: Any = open_trials(numpy_policy, robot=robot, seed=one, hours=hours)
         setup.robot.connect()
         virtual = getattr(setup.robot, "virtual", None)
-        pure = None if virtual is None else virtual.pure(np.array([age(k) for k in firsts]))
-        if pure is None:
+        if not isinstance(virtual, VirtualPamy2):
             raise SettingError("Trials at once need a virtual robot that is written in JAX.")
+        robots = switched_on(virtual, np.array([age(k) for k in firsts]))
         drawn = [setup.prepare(k, seed=seed) for k in range(len(firsts) * length)]
         starts, goals = (
             np.array([getattr(trial, name) for trial in drawn]).reshape(len(firsts), length, -1)
             for name in ("u", "goal")
         )
-        ends, doubtful = _flown(policy, plan, pure, starts, goals)
-        for session, first in enumerate(firsts):
+        ends, doubtful = _flown(policy, plan, robots, starts, goals)
+        for row, first in enumerate(firsts):
             count = min(length, trials - first)
-            if doubtful[session, :count].any():
+            if doubtful[row, :count].any():
                 old = {"robot": robot, "hours": age(first)}
                 again = partial(_opened, numpy_policy, old)
                 flown = transfer(again, robot_seeds=(one,), trials=count, first=first, seed=seed)
                 done += flown.trials
                 continue
             for k in range(count):
-                verdict = setup.judged(ends[session, k], goals[session, k])
-                drew = {"u_init": starts[session, k].tolist(), "goal": goals[session, k].tolist()}
+                verdict = setup.judged(ends[row, k], goals[row, k])
+                drew = {"u_init": starts[row, k].tolist(), "goal": goals[row, k].tolist()}
                 stop = str(Stop(StopReason.FINISHED))
                 done.append(TransferTrial(first + k, one, **vars(verdict), stop=stop, **drew))
     protocol = {"trials": trials, "sessions": sessions, "seed": seed, "hours": hours}
@@ -149,22 +161,70 @@ class _Plan(NamedTuple):
         return self.pause + self.ramp + self.steps * self.repeat + self.rest
 
 
+class SessionRobot(NamedTuple):
+    """One robot, or many with a leading axis, from session to session and trial to trial."""
+
+    parameters: Parameters
+    drift: Drift
+    hours: Array  # Age when it was switched on [h].
+    aged: Parameters  # As it is in this trial.
+    now: PamyState
+
+    def next_trial(self) -> "SessionRobot":
+        """As ``VirtualPamy2.next_trial``."""
+        hours = self.hours + self.now.ticks * TICK / 3600.0
+        return self._replace(aged=self.drift.aged(self.parameters, hours))
+
+    def command(self, u: Float[Array, "4"]) -> "SessionRobot":
+        """A period later, at the controls ``u``."""
+        sent = jnp.clip(bar_from_control(u), *HARD_LIMITS)
+        return self._replace(now=tick(self.aged, self.now, sent))
+
+    def read(self) -> Float[Array, "4"]:
+        """Joint positions that the encoders report [rad]."""
+        return reported(self.aged, self.now)
+
+
+def switched_on(virtual: VirtualPamy2, hours: Float[np.ndarray, " robots"]) -> SessionRobot:
+    """A robot like ``virtual`` for each of ``hours`` [h] of operation behind it."""
+    with on_the_bench():
+        parameters = specimen(design(virtual.end_effector), virtual.seed)
+        own = parameters, Drift.drawn(virtual.seed, rate=1.0), np.int32(virtual.seed)
+        rest = virtual.robot.q_rest, bar_from_control(virtual.robot.u_rest)
+        return _switched_on(*own, jnp.asarray(hours), *map(jnp.asarray, rest))
+
+
+@jax.jit
+@partial(jax.vmap, in_axes=(None, None, None, 0, None, None))
+def _switched_on(
+    parameters: Parameters,
+    drift: Drift,
+    seed: Int32[Array, ""],
+    hours: Float[Array, ""],
+    q: Float[Array, "4"],
+    pressure: Float[Array, "8"],
+) -> SessionRobot:
+    aged = drift.aged(parameters, hours)
+    hang = lambda _, state: tick(aged, state, pressure)
+    hung = jax.lax.fori_loop(0, HANG_TICKS, hang, state_at(aged, q, pressure))
+    return SessionRobot(parameters, drift, hours, aged, session(hung, seed, hours))
+
+
 def _flown(
     policy: Policy,
     plan: _Plan,
-    pure: PureRobot,
+    robots: SessionRobot,
     starts: Float[np.ndarray, "sessions trials nu"],
     goals: Float[np.ndarray, "sessions trials nq"],
 ) -> tuple[Float[np.ndarray, "sessions trials nq"], Bool[np.ndarray, "sessions trials"]]:
     """Positions when the policy's time was up, and whether a guard was near to stopping it; as many
     sessions in a thread as there are cores for."""
     groups = np.array_split(np.arange(len(starts)), min(len(starts), max(2, os.cpu_count() or 2)))
-    functions = pure.next_trial, pure.command, pure.read
 
     def fly(group: np.ndarray) -> Any:
-        with pure.bench():
-            state = jax.tree.map(lambda part: part[group], pure.state)
-            found = _sessions(policy, plan, functions, state, starts[group], goals[group])
+        with on_the_bench():
+            some = jax.tree.map(lambda part: part[group], robots)
+            found = _sessions(policy, plan, some, starts[group], goals[group])
             return jax.tree.map(np.asarray, found)
 
     with ThreadPoolExecutor(len(groups)) as pool:
@@ -175,7 +235,7 @@ def _flown(
 class _TrialProgress(NamedTuple):
     """A flight that is going on."""
 
-    state: Any  # Of the robot.
+    robot: SessionRobot
     u: Array  # Controls sent last.
     action: Array  # Of the policy.
     q: Array  # Read last.
@@ -185,21 +245,20 @@ class _TrialProgress(NamedTuple):
     doubtful: Array  # Whether a guard might have stopped it.
 
 
-@partial(jax.jit, static_argnames=("plan", "functions"))
+@partial(jax.jit, static_argnames="plan")
 def _sessions(
-    policy: Policy, plan: _Plan, functions: Any, state: Any, starts: Array, goals: Array
+    policy: Policy, plan: _Plan, robots: SessionRobot, starts: Array, goals: Array
 ) -> tuple[Float[Array, "sessions trials nq"], Bool[Array, "sessions trials"]]:
-    def trial(state: Any, drawn: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
-        return _trial(policy, plan, functions, state, *drawn)
+    def trial(robot: SessionRobot, drawn: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
+        return _trial(policy, plan, robot, *drawn)
 
-    return jax.vmap(lambda *lane: jax.lax.scan(trial, lane[0], lane[1:])[1])(state, starts, goals)
+    return jax.vmap(lambda *lane: jax.lax.scan(trial, lane[0], lane[1:])[1])(robots, starts, goals)
 
 
 def _trial(
-    policy: Policy, plan: _Plan, functions: Any, state: Any, start: Array, goal: Array
-) -> tuple[Any, tuple[Array, Array]]:
+    policy: Policy, plan: _Plan, robot: SessionRobot, start: Array, goal: Array
+) -> tuple[SessionRobot, tuple[Array, Array]]:
     """A flight as ``ControlLoop`` flies it: at rest, to ``start``, the policy, to rest."""
-    next_trial, command, read = functions
     (low, high), most, u_rest = map(jnp.asarray, (plan.u_range, plan.change, plan.u_rest))
     (lower, upper), (near_lower, near_upper) = map(jnp.asarray, (plan.q_range, plan.q_near))
     speed, safety, dt = jnp.asarray(plan.speed), plan.safety, plan.dt
@@ -212,8 +271,8 @@ def _trial(
         seen = jnp.concatenate([parts[part.name] for part in policy.contract.layout])
         return exact(seen.astype(jnp.float32).astype(float)).astype(jnp.float32).astype(float)
 
-    def tick(t: Array, at: _TrialProgress) -> _TrialProgress:
-        q = read(at.state)
+    def period(t: Array, at: _TrialProgress) -> _TrialProgress:
+        q = at.robot.read()
         qd, moved = (q - at.q) / dt, jnp.any(q != at.q)
         still, travel = jnp.where(moved, 0, at.still + 1), jnp.where(moved, 0.0, at.travel)
         far = jnp.max(travel) > NEAR * safety.frozen_travel
@@ -229,10 +288,10 @@ def _trial(
         change = jnp.where(t < begin, to_start, jnp.where(t < over, action, to_rest))
         u = jnp.clip(at.u + jnp.clip(change, -most, most), low, high)
         travel, end = travel + jnp.abs(u - at.u), jnp.where(t == over, q, at.end)
-        return _TrialProgress(command(at.state, u), u, action, q, end, still, travel, doubtful)
+        return _TrialProgress(at.robot.command(u), u, action, q, end, still, travel, doubtful)
 
-    state, none = next_trial(state), jnp.zeros_like(u_rest)
-    q = read(state)
-    at = _TrialProgress(state, u_rest, none, q, q, jnp.asarray(0), none, jnp.asarray(False))
-    at = jax.lax.fori_loop(0, plan.ticks, tick, at)
-    return at.state, (at.end, at.doubtful)
+    robot, none = robot.next_trial(), jnp.zeros_like(u_rest)
+    q = robot.read()
+    at = _TrialProgress(robot, u_rest, none, q, q, jnp.asarray(0), none, jnp.asarray(False))
+    at = jax.lax.fori_loop(0, plan.ticks, period, at)
+    return at.robot, (at.end, at.doubtful)

@@ -132,7 +132,7 @@ def find_space(what: str, size: Size) -> Space:
 
 
 def _uan(size: Size) -> Space:
-    from genan.rl.uan import UanSettings
+    from experiments.uan import UanSettings
 
     defaults = UanSettings()
     known = {**asdict(defaults), **defaults.ppo.settings(), **size.uan}

@@ -25,8 +25,17 @@ from experiments.jobs import (
 )
 from experiments.sizes import COLUMNS, FAST, PAPER, Size
 from experiments.store import JobResult, Store
-from experiments.words import Place, ValueComparison, at, below, finding, say, sentence
-from genan.evaluation.statistics import trainings_interval, wilson
+from experiments.words import (
+    Place,
+    ValueComparison,
+    at,
+    below,
+    finding,
+    say,
+    sentence,
+    trainings_interval,
+)
+from genan.evaluation.statistics import wilson
 from genan.evaluation.study_result import (
     Figure,
     Finding,

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from genan.evaluation.statistics import wilson
 from genan.evaluation.study_result import Figure, Finding, Value
 from genan.words import number
 
@@ -13,6 +16,21 @@ MARGIN = 0.1
 """A difference of rates, or part of an error, that does not matter. Where two intervals meet but
 could hide a larger one, nothing can be said."""
 RELATIONS = {True: "lower than", False: "higher than", None: "not distinguishable from"}
+
+
+def trainings_interval(succeeded: Sequence[int], trials: Sequence[int]) -> tuple[float, float]:
+    """95 % interval of the success rate of policies that are trained in the same way, from the
+    counts of each of them: Student's t over their rates, which holds chance of trials and of
+    trainings alike, and never narrower than Wilson's of all trials. With one it is Wilson's."""
+    low, high = wilson(sum(succeeded), sum(trials))
+    if len(succeeded) < 2:
+        return low, high
+    from scipy.special import stdtrit  # ``scipy.stats`` takes 0.7 s to import
+
+    rates = np.divide(succeeded, trials)
+    mean, error = float(rates.mean()), float(rates.std(ddof=1)) / math.sqrt(len(rates))
+    half = float(stdtrit(len(rates) - 1, 0.975)) * error
+    return min(low, max(mean - half, 0.0)), max(high, min(mean + half, 1.0))
 
 
 def below(one: Value | None, other: Value | None) -> bool | None:

@@ -17,7 +17,7 @@ from typing import Any
 from experiments.jobs import Job
 from experiments.store import LOG, PRODUCTS, JobResult, StoppedError, Store
 from genan.errors import GenanError
-from genan.provenance import hardware, versions
+from genan.provenance import processor, versions
 
 DATA = PRODUCTS["collect"]
 """The recording in the folder of a collect job; actuators and policies are in the folders of their
@@ -107,6 +107,14 @@ def perform(
         return found
 
 
+def hardware() -> dict[str, str]:
+    """Processor, cores and, where JAX runs already, its device; nothing here starts JAX."""
+    found = {"processor": processor(), "cores": str(os.cpu_count())}
+    if jax := sys.modules.get("jax"):
+        found["device"] = str(jax.devices()[0].device_kind)
+    return found
+
+
 def _collect(job: RunningJob) -> dict[str, Any]:
     from genan.data import Channels, Recorder
     from genan.deployment.collection import Plan, record
@@ -168,7 +176,7 @@ def _fit(job: RunningJob) -> dict[str, Any]:
 
 
 def _fit_uan(job: RunningJob) -> dict[str, Any]:
-    from genan.rl.uan import PPO_SETTINGS, UanProgress, UanSettings, fit_uan
+    from experiments.uan import PPO_SETTINGS, UanProgress, UanSettings, fit_uan
 
     made = dict(job.settings)
     robot, count, ppo = made.pop("robot"), made.pop("trajectories"), made.pop("ppo")

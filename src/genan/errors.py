@@ -1,6 +1,7 @@
 """What genan says when it cannot go on: one sentence that says what was expected, what came, and
 what to do. The command line prints it without a traceback and exits with code 2."""
 
+import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -31,6 +32,15 @@ def refuse(*rules: tuple[object, str], error: type[GenanError] = SettingError) -
     for wrong, sentence in rules:
         if wrong:
             raise error(sentence)
+
+
+def import_extra(name: str, what: str, extra: str, error: type[GenanError] = SettingError) -> Any:
+    """The module ``name`` of a package that ``what`` needs and an ``extra`` of genan brings."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        missing = f"{what} need the package {name.partition('.')[0]}, which is not installed"
+        raise error(f"{missing}; get it with: pip install 'genan[{extra}]'.") from None
 
 
 def listing(names: Iterable[str]) -> str:

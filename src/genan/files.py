@@ -7,25 +7,27 @@ refused instead of driving an arm.
 """
 
 import hashlib
-import importlib
 import json
 import os
+import platform
 import shutil
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from glob import escape
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as tensor_bytes
 
-from genan import words
-from genan.errors import GenanError, SettingError, listing, refuse
+from genan import signature, words
+from genan.errors import GenanError, SettingError, import_extra, listing, refuse
+from genan.signature import SIGNATURE
 
 Tree = TypeVar("Tree")
 Json = dict[str, Any]
@@ -49,14 +51,26 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _temporary(path: Path, kind: str) -> Iterator[Path]:
-    """A place next to ``path`` that is gone afterwards, whatever was put there."""
-    place = path.with_name(f".{path.name}.{os.getpid()}.{kind}")
+    """A place next to ``path`` that is gone afterwards, whatever was put there; gone is, too, what
+    a process of this computer has left there that was killed."""
+    ours, end = f".{path.name}.{platform.node()}-", f".{kind}"
+    for left in path.parent.glob(f"{escape(ours)}*{end}"):
+        try:
+            os.kill(int(left.name[len(ours) : -len(end)]), 0)
+        except ProcessLookupError:
+            _remove(left)
+        except (ValueError, PermissionError):  # another's
+            continue
+    place = path.with_name(f"{ours}{os.getpid()}{end}")
     try:
         yield place
     finally:
-        if place.is_dir():
-            shutil.rmtree(place, ignore_errors=True)
-        place.unlink(missing_ok=True)
+        _remove(place)
+
+
+def _remove(place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    place.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -77,12 +91,16 @@ class ArtifactFormat:
     finished: str  # How a refusal to replace one goes on after the folder: "holds a policy; ...".
     others: tuple[tuple[str, str], ...] = ()
     """Contract files of other formats that may be given by mistake, and what they belong to."""
+    more: tuple[str, ...] = ()  # Other files that are read with it, where there are such.
+    trusted: Callable[[Path], bool] = lambda folder: False
+    """Whether the artifact in a folder needs no signature, because it came as the code did."""
 
     def write(self, folder: Place, arrays: Arrays, **entries: Any) -> Path:
         """Write both files into ``folder``, replacing those there, the contract last; ``entries``
         as of ``text``."""
         folder, weights = Path(folder), tensor_bytes(dict(arrays))
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / SIGNATURE).unlink(missing_ok=True)
         write_atomically(folder / self.weights, weights)
         write_atomically(folder / self.contract, self.text(weights, **entries).encode())
         return folder
@@ -99,8 +117,20 @@ class ArtifactFormat:
         }
         return json.dumps({**settings, "seal": seal(settings)}, indent=1) + "\n"
 
+    def contents(self, folder: Path, *more: str) -> dict[str, bytes]:
+        """The artifact's two files, and those of ``more`` that are there, by name."""
+        paths = (folder / name for name in (self.weights, self.contract, *more))
+        return {path.name: path.read_bytes() for path in paths if path.exists()}
+
+    def signed(self, path: Path) -> bytes:
+        """The content of an artifact's file, which is refused where a signature is required."""
+        content, keys = path.read_bytes(), signature.accepted()
+        if keys and not self.trusted(path.parent):
+            signature.check(path, content, keys, self.error)
+        return content
+
     def read(self, folder: Place) -> tuple[Json, dict[str, np.ndarray]]:
-        """What the contract file says, and the arrays; format, seal and checksum are checked."""
+        """What the contract file says, and the arrays; all of it is checked."""
         settings, path = self.read_contract(Path(folder)), Path(folder) / self.weights
         if not path.exists():
             both = f"an artifact has the two files {self.weights} and {self.contract}"
@@ -118,7 +148,7 @@ class ArtifactFormat:
         return self.error(f"{path} {fault}; fetch it again or {self.again}.")
 
     def read_contract(self, folder: Path) -> Json:
-        """Everything in the contract file, checked against its own seal."""
+        """Everything in the contract file, checked against its signature and its own seal."""
         path = folder / self.contract
         if not folder.is_dir():
             raise self.error(f"{self.none} in {folder}: no such folder; give {self.origin}.")
@@ -128,10 +158,11 @@ class ArtifactFormat:
                 if (folder / name).exists():
                     end = f" but {name}, so it holds {what}; give {self.origin}."
             raise self.error(f"{self.none} in {folder}: it has no {self.contract}{end}")
+        content = self.signed(path)
         try:
-            settings: Json = json.loads(path.read_bytes())
+            settings: Json = json.loads(content)
             sealed, kind, version = settings.pop("seal"), settings["format"], settings["version"]
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._bad(path, "is not a contract of genan, or is damaged") from None
         if kind != self.format or version not in self.versions:
             reads = f"{self.format!r}, version {' and '.join(map(str, self.versions))}"
@@ -153,7 +184,8 @@ class ArtifactFormat:
             (out.exists() and not out.is_dir(), f"{out} is a file; give a folder for {self.noun}."),
             (taken, f"{out} {self.finished.format(out=out)}"),
         )
-        for name in (self.contract, self.weights, *more, CHECKPOINT) if overwrite else ():
+        names = (self.contract, SIGNATURE, self.weights, *self.more, *more, CHECKPOINT)
+        for name in names if overwrite else ():
             (out / name).unlink(missing_ok=True)
 
     def check_arrays(self, arrays: Arrays, shapes: Mapping[str, Any], *, where: str) -> None:
@@ -172,6 +204,30 @@ class ArtifactFormat:
             raise self.error(f"{where} {fault}; {self.again}.")
 
 
+def fits(value: Any, kind: Any) -> bool:
+    """Whether ``value``, out of JSON with its lists as tuples, is what the annotation ``kind``
+    says; numbers must be finite."""
+    inner: Any = get_args(kind)
+    if get_origin(kind) is tuple and isinstance(value, tuple):
+        inner = inner[:1] * len(value) if ... in inner else inner
+        return len(value) == len(inner) and all(map(fits, value, inner))
+    if isinstance(kind, types.UnionType):
+        return any(fits(value, one) for one in inner)
+    if kind in (float, int):
+        number = isinstance(value, int | kind) and not isinstance(value, bool)
+        return number and abs(value) < 1e300
+    if is_dataclass(kind):
+        return all(fits(getattr(value, one.name), one.type) for one in fields(kind))
+    return kind is Any or isinstance(value, get_origin(kind) or kind)
+
+
+def check_types(made: Any) -> None:
+    """Refuse a dataclass out of JSON, with a ``TypeError``, whose fields are not of their types."""
+    wrong = [f.name for f in fields(made) if not fits(getattr(made, f.name), f.type)]
+    if wrong:
+        raise TypeError(f"{listing(wrong)} of a wrong kind")
+
+
 def seal(settings: Json) -> str:
     """Checksum of a contract file's content without the seal itself."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
@@ -188,6 +244,7 @@ def place_folder(out: Path, contents: Mapping[str, bytes], check: Check) -> Path
         check(unchecked)
         if not out.exists():
             return unchecked.rename(out)
+        (out / SIGNATURE).unlink(missing_ok=True)
         for name in contents:
             (unchecked / name).replace(out / name)
     return out
@@ -250,7 +307,7 @@ class OnnxGraph:
     """An ONNX graph while it is built; ``error`` is raised where the package is missing."""
 
     def __init__(self, opset: int, *, error: type[GenanError]) -> None:
-        self._onnx, self._opset = _package("onnx", error), opset
+        self._onnx, self._opset = import_extra("onnx", "ONNX exports", "onnx", error), opset
         newest = self._onnx.defs.onnx_opset_version()
         if not OLDEST_OPSET <= opset <= newest:
             raise SettingError(f"opset must be {OLDEST_OPSET} to {newest}, not {opset}.")
@@ -289,23 +346,17 @@ class OnnxGraph:
 
 def open_session(path: Place, *, error: type[GenanError]) -> Any:
     """An onnxruntime session of the file at ``path``, on one core of the CPU."""
-    runtime = _package("onnxruntime", error)
+    runtime = import_extra("onnxruntime", "ONNX exports", "onnx", error)
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     try:
-        return runtime.InferenceSession(os.fspath(path), options, ["CPUExecutionProvider"])
+        # without the fallback, which prints what is wrong instead of raising it
+        own = {"providers": ["CPUExecutionProvider"], "enable_fallback": 0}
+        return runtime.InferenceSession(os.fspath(path), options, **own)
     except Exception as fault:  # onnxruntime's errors have no base class of their own
         reason = " ".join(str(fault).split())
         cannot = f"onnxruntime {runtime.__version__} cannot run the export ({reason})"
         raise error(f"{cannot}; try a lower opset.") from None
-
-
-def _package(name: str, error: type[GenanError]) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        missing = f"ONNX exports need the package {name}, which is not installed"
-        raise error(f"{missing}; get it with: pip install 'genan[onnx]'.") from None
 
 
 def save_checkpoint(folder: Path, state: Any, *, identity: Json, extra: Any) -> None:
@@ -347,11 +398,6 @@ def load_checkpoint(folder: Path, like: Tree, identity: Json, work: str) -> tupl
         raise GenanError(f"{other}; give --overwrite to start the {work} again.")
     leaves = [jnp.asarray(arrays[name]) for name in expected]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), extra
-
-
-def remove_checkpoint(folder: Path) -> None:
-    """Forget unfinished work."""
-    (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _named(state: Any) -> dict[str, np.ndarray]:

@@ -1,8 +1,6 @@
 """Where a result comes from: versions and machine. No clocks: same work, same bytes."""
 
-import os
 import platform
-import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,14 +14,6 @@ def versions() -> dict[str, str]:
     for package in ("jax", "mujoco", "numpy", "scipy", "h5py"):
         with suppress(PackageNotFoundError):
             found[package] = version(package)
-    return found
-
-
-def hardware() -> dict[str, str]:
-    """Processor, cores and, where JAX runs already, its device; nothing here starts JAX."""
-    found = {"processor": processor(), "cores": str(os.cpu_count())}
-    if jax := sys.modules.get("jax"):
-        found["device"] = str(jax.devices()[0].device_kind)
     return found
 
 

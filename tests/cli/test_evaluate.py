@@ -279,7 +279,14 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
         judged_file,
     )
     assert "one set of settings" in refused(
-        "evaluate", "--actuators", folder, "--cross-validate", 2, "--data", judged_file, "--uan"
+        "evaluate",
+        "--actuators",
+        folder,
+        "--cross-validate",
+        2,
+        "--data",
+        judged_file,
+        "--true-torque",
     )
     stranger = artifact(tmp_path / "b", members=1, name="my-own-arm")
     assert "'my-own-arm'" in refused("evaluate", "--actuators", stranger, "--data", judged_file)

@@ -210,6 +210,19 @@ def test_a_partial_file_cut_short(make, path):
             load(partial(path))
 
 
+@pytest.mark.parametrize("place", [8, 30, 44])
+def test_a_damaged_partial_file_is_refused_soon(make, path, place):
+    record(path, make(3), range(3), finish=False)
+    damaged = bytearray(partial(path).read_bytes())
+    damaged[place] ^= 0xFF  # of the superblock, which has a checksum: HDF5 reads it again and again
+    partial(path).write_bytes(damaged)
+    code = f"from genan.data import load; load({str(partial(path))!r})"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "DataError" in ended.stderr and "copy it again" in ended.stderr, ended.stderr
+
+
 # ----------------------------------------------------------------------------------------------
 # killed
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.docs.balls import prepare_ball_recordings
 from tests.docs.own_robot import prepare_logs, prepare_recordings, prepare_table
+from tests.keys import write_keys
 
 #: Flags that are set to these values wherever the verb is run.
 SMALLER: dict[str, dict[str, tuple[str, ...]]] = {
@@ -79,6 +80,10 @@ ELSEWHERE: dict[str, str] = {
             "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 80000000 "
             "--task.control-spread 0.03 --out runs/ball-in-a-cup",
             "python -m experiments transfer --size full",
+        ),
+        "cli/test_sign": (
+            "genan deploy reacher --robot my-arm --policy runs/reacher --goal 20 40 "
+            "--require-signature lab.pub",
         ),
         "cli/test_train": (
             "genan train reacher --robot robot.toml --actuators mine --out my-reacher",
@@ -242,7 +247,7 @@ def _balls(folder: Path) -> None:
 
 
 #: What pages take for granted: commands that make it, or a function that does.
-_GIVEN: dict[str, tuple[Words, ...] | Callable[[Path], None]] = {
+_GIVEN: dict[str, tuple[Words, ...] | Callable[[Path], object]] = {
     "train.h5": (_COLLECT,),
     "test.h5": (_TEST,),
     "runs/pamy2": (_FIT,),
@@ -252,6 +257,7 @@ _GIVEN: dict[str, tuple[Words, ...] | Callable[[Path], None]] = {
     "ball_trajectories.npz": prepare_ball_recordings,
     "runs/reacher": _policy,
     "runs of all kinds": _runs,
+    "lab.pub": lambda folder: write_keys(folder / "lab"),
     "the reader's logs": prepare_logs,
     "the reader's recordings": prepare_recordings,
     "the reader's table": prepare_table,
@@ -269,7 +275,7 @@ PREPARED: dict[str, tuple[str, ...]] = {
     "from-your-logs.md": ("the reader's logs",),
     "robots.md": ("the reader's logs",),
     "add-a-robot.md": ("the reader's logs",),
-    "artifact-format.md": ("train.h5", "runs/pamy2"),
+    "artifact-format.md": ("train.h5", "runs/pamy2", "runs/reacher", "lab.pub"),
     "using-the-network.md": ("train.h5", "runs/pamy2"),
     "fit.md": ("train.h5", "test.h5", "new.h5"),
     "trust.md": ("train.h5", "test.h5", "new.h5", "runs/pamy2"),

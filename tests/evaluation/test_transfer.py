@@ -225,6 +225,8 @@ def cup_policy(reacher: NumpyPolicy) -> NumpyPolicy:
     contract = deepcopy(reacher.contract)
     contract |= {"task": "ball-in-a-cup", "robot": "pamy2-cup"}
     contract["constants"] |= {"buffer": 5, "duration": 0.1}
+    for name in ("goal_lower", "goal_upper", "tolerance"):
+        del contract["constants"][name]
     contract["observation"] = [
         {"name": name, "size": size, "words": ""}
         for name, size in (

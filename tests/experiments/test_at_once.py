@@ -11,7 +11,6 @@ from genan.errors import SettingError
 from genan.evaluation.transfer import TransferTrial, load_policy, open_trials, transfer
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot.package import bundled_policy
-from genan.robot.virtual import VirtualRobot
 
 FOLDER = bundled_policy("reacher")
 
@@ -73,7 +72,6 @@ def test_what_cannot_be_flown_at_once_is_refused(monkeypatch: pytest.MonkeyPatch
         SettingError, match="trained for the task 'table-tennis', not for 'reacher'"
     ):
         reach_at_once(bundled_policy("table-tennis"))
-    monkeypatch.setattr(VirtualRobot, "pure", lambda self, hours: None)
-    monkeypatch.delattr("genan.robots.pamy2.virtual.robot.VirtualPamy2.pure")
+    monkeypatch.setattr(at_once, "VirtualPamy2", type("Another", (), {}))
     with pytest.raises(SettingError, match="need a virtual robot that is written in JAX"):
         reach_at_once(FOLDER, trials=1)

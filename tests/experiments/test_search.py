@@ -189,9 +189,9 @@ def test_every_setting_can_be_tried(what: str, size: str) -> None:
 
 
 def accept(jobs: Mapping[str, Job]) -> None:
+    from experiments.uan import PPO_SETTINGS, UanSettings
     from genan.actuator.settings import FitSettings
     from genan.rl.config import TrainSettings, preset
-    from genan.rl.uan import PPO_SETTINGS, UanSettings
 
     if "fit-uan" in jobs:
         made = dict(jobs["fit-uan"].settings)

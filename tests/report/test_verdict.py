@@ -6,12 +6,16 @@ from tests.evaluation.test_comparison import errors
 from tests.report.test_figures import evaluation, novelty
 
 from genan.evaluation.statistics import compare
-from genan.report.verdict import next_words, novelty_words, verdict
+from genan.report.verdict import verdict
 
 
 def compared(count: int, ratio: float):
     ours = np.random.default_rng(0).uniform(0.9, 1.1, count)
     return compare(errors("mine", ours), [errors("ridge ARX", ratio * ours)])
+
+
+def said_of(new, comparison=None) -> str:
+    return " ".join(verdict(replace(evaluation(2), novelty=new, comparison=comparison)))
 
 
 def test_a_verdict_is_a_few_sentences_to_act_on():
@@ -46,14 +50,14 @@ def test_a_verdict_is_a_few_sentences_to_act_on():
     ],
 )
 def test_what_to_record_next_depends_on_what_is_new(reason, said):
-    assert said in next_words(novelty(1, reason=reason), None)
-    assert "recording log 7" in novelty_words(novelty(1, reason=reason))
+    words = said_of(novelty(1, reason=reason))
+    assert said in words and "recording log 7" in words
 
 
 def test_where_nothing_is_new_the_baselines_decide():
     usual = novelty(2, new=False)
-    assert "Nothing much in this log is new" in novelty_words(usual)
-    assert "only from 8 on" in next_words(usual, compared(4, 2.0))
-    assert "longer and more varied" in next_words(usual, compared(20, 0.5))
-    assert "what you will use it for" in next_words(usual, compared(20, 2.0))
-    assert "what you will use it for" in next_words(None, None)
+    assert "Nothing much in this log is new" in said_of(usual)
+    assert "only from 8 on" in said_of(usual, compared(4, 2.0))
+    assert "longer and more varied" in said_of(usual, compared(20, 0.5))
+    assert "what you will use it for" in said_of(usual, compared(20, 2.0))
+    assert "what you will use it for" in said_of(None)

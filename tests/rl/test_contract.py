@@ -13,10 +13,15 @@ from safetensors.numpy import load_file, save_file
 from tests.rl.policies import ensemble, policy
 
 from genan.actuator import ensemble as actuators
+from genan.deployment.controller import Goal, PolicyController
 from genan.errors import ActuatorError
+from genan.evaluation.transfer import load_policy
 from genan.files import seal
+from genan.rl import numpy_policy
 from genan.rl.contract import CONTRACT, WEIGHTS, PolicyError
+from genan.rl.export import export_numpy
 from genan.rl.policy import Policy
+from genan.robot import Robot
 
 
 @pytest.fixture
@@ -187,6 +192,25 @@ def test_a_sealed_contract_that_does_not_fit(
 def test_arrays_that_do_not_fit(folder: Path, change: Callable[[dict], object], words: str) -> None:
     rewrite(folder, change)
     assert words in refused(folder)
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_a_strangers_rate_or_robot(folder: Path, tmp_path: Path, exported: bool) -> None:
+    """As 'genan deploy' reads it, of a training or an export."""
+    folder = export_numpy(folder, tmp_path / "export") if exported else folder
+    refusal = "a rate of 500 Hz, and 100 Hz by dt and action_repeat"
+    edit(folder, lambda settings: settings["contract"].update(rate=500.0))
+    assert refusal in refused(folder)
+    with pytest.raises(PolicyError, match=refusal):
+        load_policy(folder, "reacher")
+    with pytest.raises(numpy_policy.NumpyPolicyError, match=refusal):
+        numpy_policy.load(folder)
+    edit(folder, lambda settings: settings["contract"].update(rate=100.0, robot="my-arm"))
+    arm = Robot.load("two-link")
+    with pytest.raises(PolicyError, match="for the robot 'my-arm', not for 'two-link'"):
+        PolicyController(load_policy(folder, "reacher"), Goal(np.zeros(2), arm), robot=arm)
+    with pytest.raises(PolicyError, match="for the robot 'my-arm', not for 'two-link'"):
+        Policy.load(folder).contract.check_robot(arm)
 
 
 def test_what_could_not_be_loaded_is_not_saved(folder: Path) -> None:

@@ -13,26 +13,21 @@ from typing import Any
 from genan.actuator.numpy_runtime import FORMAT, VERSIONS, check_rates
 from genan.actuator.settings import Architecture, History, Servo, Terms, frozen
 from genan.data import Channels
-from genan.errors import ActuatorError, listing, refuse
-from genan.files import ArtifactFormat
+from genan.errors import ActuatorError, SettingError, listing, refuse
+from genan.files import ArtifactFormat, check_types
 from genan.robot import Robot
+from genan.robot.package import is_bundled
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 KIND = ArtifactFormat(
-    format=FORMAT,
-    versions=VERSIONS,
-    weights=WEIGHTS,
-    contract=CONTRACT,
-    error=ActuatorError,
-    noun="the actuators",
-    none="There are no actuators",
-    origin="the --out of 'genan fit'",
-    again="fit again",
+    format=FORMAT, versions=VERSIONS, weights=WEIGHTS, contract=CONTRACT,
+    error=ActuatorError, noun="the actuators", none="There are no actuators",
+    origin="the --out of 'genan fit'", again="fit again", others=(("policy.json", "a policy"),),
     unfinished="The fit in it is unfinished: run it to its end first.",
     finished="holds finished actuators; give another --out, --overwrite to fit them again, or "
     "--from {out} to continue from them.",
-    others=(("policy.json", "a policy"),),
-)
+    more=("reference.safetensors",), trusted=is_bundled,
+)  # fmt: skip
 
 Ranges = tuple[tuple[float, float], ...]
 
@@ -134,8 +129,10 @@ class Contract:
             history = History(past["length"], past["stride"], past["delta"], delay, terms)
             shape = network["hidden"], network["activation"], network.get("skip", False)
             own: Any = {"history": history, "architecture": Architecture(*shape)}
-            return cls(**found, **own, members=network["members"])
-        except (KeyError, TypeError, ValueError) as error:
+            made = cls(**found, **own, members=network["members"])
+            check_types(made)
+            return made
+        except (KeyError, TypeError, ValueError, AttributeError, SettingError) as error:
             missing = f"The actuators' contract is not complete ({type(error).__name__}: {error})"
             raise ActuatorError(f"{missing}; export or fit them again.") from None
 

@@ -14,10 +14,11 @@ from jaxtyping import Float
 from safetensors.numpy import save as tensor_bytes
 
 from genan.actuator import numpy_runtime
-from genan.actuator.contract import CONTRACT, KIND, WEIGHTS, Contract
+from genan.actuator.contract import KIND
 from genan.actuator.ensemble import Ensemble, entries, load, tensors
 from genan.errors import ActuatorError
 from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, render, run_module
+from genan.signature import SIGNATURE
 
 TOLERANCE = 1e-5  # Largest ``difference`` of an export from its ensemble.
 RUNTIME, README = "numpy_runtime.py", "README.txt"
@@ -33,9 +34,10 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     how to use them. A folder that is there keeps its other files. Returns ``out``."""
     source = Path(artifact_folder)
     ensemble = load(source)
-    contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
+    contents = KIND.contents(source, SIGNATURE)
     contents[RUNTIME] = Path(numpy_runtime.__file__).read_bytes()
-    contents[README] = _readme(ensemble.contract).encode()
+    readme = Path(__file__).with_name("numpy_readme.txt")
+    contents[README] = render(readme, contract=ensemble.contract).encode()
     check = lambda folder: _accept("NumPy", difference_numpy(ensemble, folder))
     return place_folder(Path(out), contents, check)
 
@@ -226,7 +228,3 @@ class _Symbol:
         staticmethod(lambda x, name=name: x._made(x.shape, name))
         for name in ("Tanh", "Sin", "Cos", "Exp")
     )
-
-
-def _readme(contract: Contract) -> str:
-    return render(Path(__file__).with_name("numpy_readme.txt"), contract=contract)

@@ -19,12 +19,12 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from genan.actuator.contract import CONTRACT
+from genan.actuator.contract import CONTRACT, KIND
 from genan.actuator.dataset import Data, SharedData
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.ensemble import load as load_actuators
 from genan.actuator.errors import HeldOutErrors, HeldOutSamples, JobProgress, relative_errors
-from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, clear, keep
+from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, keep
 from genan.actuator.settings import FitSettings
 from genan.actuator.training import KINDS
 from genan.data import Trajectories, inspect, load, read_truth_for_evaluation_only, summary
@@ -98,7 +98,7 @@ def fit(
         if isinstance(from_, Path | str) and Path(from_).resolve() == Path(out).resolve():
             raise SettingError(f"--from and --out are the same folder, {out}; give another --out.")
         if not overwrite:
-            clear(Path(out), overwrite=False)
+            KIND.clear(Path(out), overwrite=False)
     loaded = Robot.load(robot)
     heads: list[Any] = [data] if isinstance(data, Trajectories | Path | str) else list(data)
     heads = [one if isinstance(one, Trajectories) else summary(one) for one in heads]
@@ -306,7 +306,7 @@ def choose_model(
     they are kept in ``out``: where the observer stops it, the same call continues from there."""
     folder = None if out is None else Path(out)
     if folder is not None:
-        clear(folder, overwrite=overwrite)
+        KIND.clear(folder, overwrite=overwrite)
         if overwrite:
             shutil.rmtree(folder / CANDIDATES, ignore_errors=True)
     trajectories = data.trajectories

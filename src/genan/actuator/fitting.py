@@ -14,14 +14,13 @@ import numpy as np
 from genan.actuator.contract import KIND
 from genan.actuator.dataset import Data, SharedData, gather
 from genan.actuator.ensemble import Ensemble, Layer, initialise, load, save
-from genan.actuator.reference import NAME as REFERENCE
 from genan.actuator.reference import Reference
 from genan.actuator.settings import FitSettings
 from genan.actuator.training import TrainingState, base_layer, prepare_training
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, GenanError
-from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
+from genan.files import CHECKPOINT, load_checkpoint, save_checkpoint
 from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.robot import Robot
@@ -91,19 +90,17 @@ class Fitting:
         self.robot_path = str(Path(str(robot)).resolve()) if named else None
         self.out = None if out is None else Path(out)
         if self.out is not None:
-            clear(self.out, overwrite=overwrite)
+            KIND.clear(self.out, overwrite=overwrite)
         self.start = load(start) if isinstance(start, Path | str) else start
         if self.start is not None:
             known = self.start.contract
             known.check_robot(self.robot)
             settings = replace(
-                settings.shaped(known.history, known.architecture),
+                settings.shaped(known.history, known.architecture), folds=None,
+                members=known.members, learning_rate=settings.learning_rate or 2e-4,
                 base="both" if known.architecture.skip else "none",  # it stays as it is
-                folds=None,
-                members=known.members,
-                learning_rate=settings.learning_rate or 2e-4,
                 allow_constant=True,  # what the old data varied need not vary again
-            )
+            )  # fmt: skip
         self.settings, self._reference = settings, reference
         dynamics = data.dynamics if isinstance(data, SharedData) else load_dynamics(self.robot)
         self.dynamics = dynamics
@@ -117,12 +114,10 @@ class Fitting:
         """Whether there is nothing to train: the base torque model is all of it."""
         started = None if self.start is None else self.start.record.get("data", {})
         self.identity: dict[str, Any] = {  # must be the same for an unfinished fit to continue
-            "settings": settings.settings(),
-            "data": self.origin["fingerprint"],
-            "robot": self.robot.name,
-            "precision": self.precision,
+            "settings": settings.settings(), "data": self.origin["fingerprint"],
+            "robot": self.robot.name, "precision": self.precision,
             "from": None if started is None else started.get("fingerprint", "unknown"),
-        }
+        }  # fmt: skip
         self.state, self._saved = self._begin(), time.perf_counter()
         self.losses: dict[str, list[list[float]]] = {"train": [], "validation": []}
         """Of each member after each epoch."""
@@ -162,24 +157,19 @@ class Fitting:
             "epochs": int(self.state.epoch),
             "best_epoch": np.asarray(self.state.best_epoch).tolist(),
             "best_validation_loss": np.asarray(self.state.best_loss).tolist(),
-            "batch": self.training.batch_size,
-            "precision": self.precision,
-            "device": jax.default_backend(),
+            "batch": self.training.batch_size, "precision": self.precision,
+            "device": jax.default_backend(), "fault": fault,
             **{f"{name}_loss": of_epochs for name, of_epochs in self.losses.items()},
-            "fault": fault,
-        }
+        }  # fmt: skip
         best = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), self.state.best)
         ensemble = Ensemble(self.contract, best, self.dataset.scaling).with_record(
-            settings=self.settings.settings(),
-            robot=self.robot_path,
-            data=self.origin,
-            training=training,
-            versions=versions(),
+            settings=self.settings.settings(), robot=self.robot_path, data=self.origin,
+            training=training, versions=versions(),
             **{"from": None if self.start is None else self.start.record.get("data")},
-        )
+        )  # fmt: skip
         if self.out is not None:
             keep(ensemble, self.out, self._reference, self.dataset.validation_trajectories)
-            remove_checkpoint(self.out)
+            (self.out / CHECKPOINT).unlink(missing_ok=True)
         return ensemble
 
     def _epoch(self, observer: FitObserver) -> None:
@@ -214,14 +204,12 @@ class Fitting:
         speed = self._chunks * training.chunk * of_step / max(passed, 1e-9)
         left = (epochs - self.epochs_done) * training.steps * of_step
         return FitProgress(
-            epoch=int(self.state.epoch),
-            epochs=epochs,
-            share=int(self.state.step) / training.steps,
+            epoch=int(self.state.epoch), epochs=epochs,
+            share=int(self.state.step) / training.steps, samples_per_second=speed,
             **{name: of_epochs[-1] if of_epochs else [] for name, of_epochs in self.losses.items()},
             best_epoch=np.asarray(self.state.best_epoch).tolist(),
-            samples_per_second=speed,
             seconds_left=left / speed if speed else float("inf"),
-        )
+        )  # fmt: skip
 
     def _guard(self) -> None:
         """Stop where a loss is no longer a finite number; what was good before is saved."""
@@ -234,7 +222,7 @@ class Fitting:
         if best.min() < 1:
             kept = ", before there was anything worth keeping"
             if self.out is not None:
-                remove_checkpoint(self.out)
+                (self.out / CHECKPOINT).unlink(missing_ok=True)
         else:
             self._keep(fault=where)
             place = f"in {self.out}" if self.out else "in memory"
@@ -277,11 +265,6 @@ class Fitting:
             values |= {f"{name}/member {k}": value for k, value in enumerate(of_epochs[epoch])}
         if events is not None:
             events.scalars(epoch + 1, values)
-
-
-def clear(out: Path, *, overwrite: bool) -> None:
-    """Refuse a file, or a folder with finished actuators; with ``overwrite``, forget these."""
-    KIND.clear(out, overwrite=overwrite, more=[REFERENCE])
 
 
 def keep(ensemble: Ensemble, out: Path, seen: Trajectories | None, held_out: Any = None) -> None:

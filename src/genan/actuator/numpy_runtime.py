@@ -77,7 +77,7 @@ class Actuators:
             least = min(self.length, self.delay, self.stride - 1, self.members - 1)
             if least < 0 or not self.dt > 0.0:
                 raise ValueError("history, members or dt out of range")
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             missing = f"The actuators' contract is not complete ({type(error).__name__}: {error})"
             raise ActuatorsError(f"{missing}; export or fit them again.") from None
         if activation not in ACTIVATIONS:
@@ -299,12 +299,12 @@ def _read_contract(folder: Path) -> dict[str, Any]:
     """Everything in ``actuator.json``, checked against its own seal."""
     if not folder.is_dir():
         raise ActuatorsError(f"There are no actuators in {folder}: no such folder.")
-    path = folder / CONTRACT
+    content = _read(path := folder / CONTRACT)
     try:
-        settings: dict[str, Any] = json.loads(_read(path))
+        settings: dict[str, Any] = json.loads(content)
         seal = settings.pop("seal")
         form, version = settings["format"], settings["version"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         wrong = f"{path} is not a contract of genan, or is damaged"
         raise ActuatorsError(f"{wrong}; fetch it again or fit again.") from None
     if form != FORMAT or version not in VERSIONS:

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int, Int8
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
+from genan.actuator.contract import KIND
 from genan.actuator.dataset import Rows, padded_blocks, usable_rows
 from genan.actuator.ensemble import Ensemble
 from genan.data import Trajectories
@@ -31,7 +32,7 @@ Joints = Float[np.ndarray, "n nq"]
 PerColumn = Float[np.ndarray, " F"]
 Relevance = Float[np.ndarray, "nq nu"]
 
-NAME = "reference.safetensors"
+(NAME,) = KIND.more
 FORMAT = "genan reference 1"
 REASONS = ("position", "velocity", "command", "combination", "disagreement")
 """What makes a sample novel, in the order of their numbers."""
@@ -115,6 +116,7 @@ class Reference:
         """Read it from the artifact's folder."""
         path = Path(folder) / NAME
         try:
+            KIND.signed(path)
             with safe_open(path, framework="np") as file:
                 digest = (file.metadata() or {})[FORMAT]
                 arrays = {name: file.get_tensor(name).astype(np.float64) for name in _ARRAYS}

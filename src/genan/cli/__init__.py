@@ -2,33 +2,16 @@
 
 import importlib
 import sys
+import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from genan import __version__
 
-#: Verbs in the order of the work, with the line that ``genan --help`` shows.
-VERBS = {
-    "robots": "list the robots there are, or check and show one",
-    "new-robot": "describe your robot: write a robot.toml from its model and one of its logs",
-    "collect": "record exploration data on a robot",
-    "import": "bring logs of other programs into a recording: tables, arrays, bags, datasets",
-    "inspect": "say what is in a recording, and whether it is any good",
-    "fit": "learn what the actuators do from a recording",
-    "evaluate": "say how far fitted actuators can be trusted, against baselines, with pictures",
-    "train": "train a policy for a task in the simulator",
-    "play": "show a policy in the simulator: numbers, a video, or a window",
-    "export": "write actuators or a policy as ONNX or for NumPy alone, checked for equal output",
-    "serve": "be the virtual PAMY2: a robot in its own protocol, in real time, on a UDP port",
-    "check": "look whether every control moves its joint the right way, before the first flight",
-    "deploy": "run a policy on a robot, once, with every tick recorded",
-    "transfer": "try a policy on a robot, many times: success rate, interval, every trial recorded",
-    "report": "make one HTML page of everything that runs have left",
-    "view": "look at recordings, and at the robot live, in 3-D in a browser",
-    "fault": "show the state in which a simulation ran away",
-    "identify": "identify a robot's linear dynamics and hysteresis, compared with the real robot's",
-}
+VERBS = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
+"""Verbs in the order of the work, with the line that ``genan --help`` shows."""
 
 _USAGE = """usage: genan VERB [flags]
 
@@ -53,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from genan.cli.terminal import say
     from genan.errors import GenanError
+    from genan.signature import required
 
     # Show what the package says about itself (compiling, mostly), one line each.
     handler: Any = logging.Handler()
@@ -61,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log.setLevel(logging.INFO)
     log.handlers = [handler]
     try:
-        return int(command(verb, rest).run() or 0)
+        asked = command(verb, rest)
+        with required(getattr(asked, "require_signature", None)):
+            return int(asked.run() or 0)
     except KeyboardInterrupt as stop:  # a verb that was asked to stop says what is safe
         print(str(stop) or "\ngenan: interrupted.", file=sys.stderr)
         return 130

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from genan.cli.terminal import given, interruptible, print_table, say
+from genan.cli.terminal import KeyFlags, given, interruptible, print_table, say
 from genan.robot.package import VIRTUAL, find_actuators
 from genan.words import reading_unit
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(KeyFlags):
     """Make a small step with each control of a robot, and look whether it goes the right way.
 
     From rest, within the robot's limits; the answers are compared with those of the actuators. A

@@ -1,8 +1,7 @@
 """``genan evaluate``."""
 
 import json
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,12 @@ import numpy as np
 
 import genan
 from genan.cli import terminal
-from genan.cli.terminal import Bars, estimate, given, print_table, say
+from genan.cli.terminal import Bars, KeyFlags, estimate, print_table, say
 from genan.errors import SettingError, refuse
 from genan.files import sentences, write_atomically
 from genan.jax_setup import prepare
 from genan.robot import Robot
+from genan.signature import SIGNATURE
 from genan.words import number, reading_unit, shortened
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from genan.evaluation.accuracy import Novelty
     from genan.evaluation.actuators import Evaluation
 
+WORDS = Path(__file__).with_suffix(".txt")
+
 
 @dataclass(frozen=True)
-class Evaluate:
+class Evaluate(KeyFlags):
     """Judge fitted actuators on a recording they were not fitted to.
 
     Position errors one step ahead and open loop, with 95 % intervals over recordings, compared with
@@ -47,10 +49,6 @@ class Evaluate:
     true_torque: bool = False
     """Also judge a network trained on true torques, what a torque sensor would buy, where a virtual
     robot has recorded them; it is trained the first time and kept in the artifact."""
-    uan: bool = False
-    """Also judge an unsupervised actuator net, taught by reinforcement learning on the same
-    recording; it is trained the first time, for a minute or two, and kept in the artifact."""
-    uan_steps: int | None = None  # Steps of its training; left out: as many as were worth it.
     report: bool = True  # Write report.html, one page with all of it.
     out: Path | None = None
     """Folder for pictures, evaluation.json and report.html; it must not exist, unless --overwrite
@@ -62,8 +60,8 @@ class Evaluate:
         refuse(
             (self.data is None and not crossing,
              "Give a recording to judge by (--data), or --cross-validate K."),
-            (crossing and (self.compare or self.true_torque or self.uan), "--cross-validate judges "
-             "one set of settings; leave out --compare, --true-torque and --uan."),
+            (crossing and (self.compare or self.true_torque), "--cross-validate judges one set of "
+             "settings; leave out --compare and --true-torque."),
         )  # fmt: skip
         folder = self.out or self.actuators / ("cross-validation" if crossing else "evaluation")
         terminal.check_out(folder, overwrite=self.overwrite or self.out is None)
@@ -76,16 +74,14 @@ class Evaluate:
         robot = load_robot(ensemble, self.robot)
         if crossing:
             found = self._cross_validate(ensemble, robot)
-            parts = f"{found.recordings} recordings ({found.trajectories} trajectories)"
-            again = f", fitted again {len(found.folds)} times without a part of the {parts}"
-            _print_errors(found, f"{again} of robot {found.robot} and judged on it")
+            _print_errors(found)
             sentences = cross_validation_verdict(found)
         else:
             name, *names = _names([self.actuators, *self.compare])
             others = dict(zip(names, map(genan.load, self.compare), strict=True))
             with Bars() as bars:
-                if self.true_torque or self.uan:
-                    others |= self._more(ensemble, robot, bars)
+                if self.true_torque:
+                    others["true torques"] = self._true_torques(ensemble, robot, bars)
                 found = genan.evaluate(
                     self.actuators, str(self.data), robot, name=name, compare=others,
                     train=self.train_data, horizon=self.horizon, progress=bars,
@@ -95,41 +91,25 @@ class Evaluate:
         terminal.print_sentences("Verdict", "cyan", sentences)
         for path in self._write(folder, found, sentences):
             say(f"Wrote {path}")
-        if not crossing:
+        if not crossing and not (self.actuators / SIGNATURE).exists():  # signed is signed
             save(ensemble.with_record(metrics=headline(found)), self.actuators)
 
-    def _more(self, ensemble: "Ensemble", robot: Robot, bars: Bars) -> "dict[str, Ensemble]":
-        """The networks of --true-torque and --uan, trained or as they were kept."""
+    def _true_torques(self, ensemble: "Ensemble", robot: Robot, bars: Bars) -> "Ensemble":
+        """The network of --true-torque, trained or as it was kept."""
         from genan.actuator.fit import true_torque_baseline
         from genan.data import summary
         from genan.evaluation.actuators import training_data, training_paths
-        from genan.rl.uan import UanSettings, fit_uan, kept_uan
 
         train, _ = training_data(ensemble, self.train_data)
         paths = [self.train_data] if self.train_data else training_paths(ensemble)
-        if train is None or (self.true_torque and len(paths) != 1):
-            flag = "--true-torque needs one" if self.true_torque else "--uan learns from the"
-            raise SettingError(f"{flag} training recording; give it by --train-data.")
-        folder = self.actuators / "baselines"
-        found: dict[str, Ensemble] = {}
-        if self.true_torque:
-            none = f"{paths[0]} holds no true torques, which --true-torque learns from; record on a"
-            none += " virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
-            refuse(("tau" not in summary(paths[0]).truth, none))
-            out = folder / "true-torque"
-            found["true torques"] = true_torque_baseline(ensemble, paths[0], robot, bars, out=out)
-        if self.uan:
-            settings = replace(UanSettings(), **given(steps=self.uan_steps))
-            out, begun, how = folder / "uan", time.perf_counter(), "trained earlier"
-            made = kept_uan(out, train.fingerprint, settings)
-            if made is None:
-                show = lambda at: bars("training UAN", at.steps, at.total)
-                made = fit_uan(train, robot, out=out, settings=settings, progress=show)
-                how = f"trained in {time.perf_counter() - begun:.0f} s"
-            steps = made.record["training"]["steps"]
-            bars.console.print(f"UAN: {how} for {steps} steps, in {out}.")
-            found["UAN"] = made
-        return found
+        if train is None or len(paths) != 1:
+            one = "--true-torque needs one training recording"
+            raise SettingError(f"{one}; give it by --train-data.")
+        none = f"{paths[0]} holds no true torques, which --true-torque learns from; record on a"
+        none += " virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
+        refuse(("tau" not in summary(paths[0]).truth, none))
+        out = self.actuators / "baselines" / "true-torque"
+        return true_torque_baseline(ensemble, paths[0], robot, bars, out=out)
 
     def _cross_validate(self, ensemble: "Ensemble", robot: Robot) -> Any:
         from genan.evaluation.actuators import training_data
@@ -176,16 +156,13 @@ def _names(paths: list[Path]) -> list[str]:
     return [name if names.index(name) == k else f"{name} ({k + 1})" for k, name in enumerate(names)]
 
 
-def _print_errors(found: Any, where: str, end: str = "", notes: Any = ()) -> None:
+def _print_errors(found: Any) -> None:
     """What was judged, and the errors: of all models, of each joint, and compared."""
     from genan.evaluation.statistics import SENTENCES
 
     errors, models = found.errors, found.table
-    say(
-        f"{found.name}{where}: {errors.samples} single steps and {errors.rollouts} rollouts of "
-        f"{found.horizon} steps ({found.horizon * found.dt:.3g} s){end}."
-    )
-    for sentence in (*notes, *found.notes):
+    say(*sentences(WORDS, "judged", found))
+    for sentence in (*sentences(WORDS, "warning", found), *found.notes):
         say(f"• {sentence}", "yellow")
     say()
     names, units = [model.name for model in models], [reading_unit(unit) for unit in errors.units]
@@ -217,11 +194,7 @@ def _print_errors(found: Any, where: str, end: str = "", notes: Any = ()) -> Non
 
 
 def _print_evaluation(found: "Evaluation") -> None:
-    pieces = f" of {found.recordings} recordings" if found.recordings < found.trajectories else ""
-    where = f" on {found.trajectories} trajectories{pieces} of robot {found.robot}"
-    old = "This is the recording that the actuators were fitted to: the errors say nothing about "
-    notes = [f"{old}new motions."] if found.is_training_data else []
-    _print_errors(found, where, f", from sample {found.first} on", notes)
+    _print_errors(found)
     first = found.held[0]
     say(f"Held control: {first.source}.", "bold")
     for held in found.held:
@@ -238,12 +211,8 @@ def _print_evaluation(found: "Evaluation") -> None:
             columns[name] = [number(f * x) for f, x in zip(factors, values, strict=True)]
     print_table(columns)
     say("speeds per second", "dim")
-    if found.torques is not None:
-        parts = zip(found.torques.joints, found.torques.correlation, strict=True)
-        words = ", ".join(f"{joint} {r:.3f}" for joint, r in parts)
-        say(f"Predicted and true torque, r: {words}.")
-    for one in found.calibration:
-        say(f"Disagreement and {one.words}, rank correlation: {one.rank_correlation:.2f}.")
+    for sentence in sentences(WORDS, "agreement", found.torques, found.calibration):
+        say(sentence)
     say()
     if found.novelty is not None:
         _print_novelty(found.novelty)

@@ -10,7 +10,7 @@ from genan.errors import listing, refuse
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export:
+class Export(terminal.KeyFlags):
     """Write fitted actuators or a policy for other programs, as one ONNX file or as a folder that
     needs NumPy alone, and check them."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(terminal.KeyFlags):
     """Fit an ensemble of actuator networks to a recording: from joint positions and controls alone
     to joint torques.
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from genan import memory
 from genan.cli.terminal import Bars
 from genan.errors import SettingError, listing, refuse
 from genan.importing.mapping import ImportSettings
@@ -47,7 +48,8 @@ class Import(ImportSettings):
         settings = self._settings(robot)
         if self.out is None:
             for path in self.sources:
-                source = open_source(path, self.format or robot.log.format, stamps=self.stamps)
+                with memory.allow(self.max_memory, [path]):
+                    source = open_source(path, self.format or robot.log.format, stamps=self.stamps)
                 size = f"{source.size / 1e6:.1f} MB"
                 print(f"{path}: {source.format}, {size}, {len(source.columns)} columns")
                 for name, words in source.columns.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import tyro
 
 import genan
-from genan.cli.terminal import Bars, check_out, print_table, say
+from genan.cli.terminal import Bars, KeyFlags, check_out, print_table, say
 from genan.errors import refuse
 from genan.jax_setup import compiling, prepare
 from genan.robot import Robot
@@ -22,15 +22,12 @@ from genan.words import plural
 if TYPE_CHECKING:
     from genan.tasks.task import Episodes
 
-
 _POOL = 16  # Robots that are settled at first: enough that episodes start differently.
-
-
 _SCREENS = {"DISPLAY", "WAYLAND_DISPLAY"}
 
 
 @dataclass(frozen=True)
-class Play:
+class Play(KeyFlags):
     """Judge and film episodes in the learned simulator: of a policy, or one that knows nothing."""
 
     task: tyro.conf.Positional[str]  # The task: reacher, ball-in-a-cup or table-tennis.

@@ -4,6 +4,7 @@ import math
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,14 @@ from rich.text import Text
 
 from genan.errors import refuse
 from genan.words import interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyFlags:
+    """A flag of the verbs that read actuators or policies."""
+
+    require_signature: tuple[Path, ...] | None = None
+    """Public keys: what none of them has signed is refused; left out: GENAN_REQUIRE_SIGNATURE's."""
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import tyro
 
 import genan
-from genan.cli.terminal import Bars, interruptible, time_left
+from genan.cli.terminal import Bars, KeyFlags, interruptible, time_left
 from genan.errors import listing, refuse
 from genan.files import sentences
 from genan.jax_setup import prepare
@@ -24,7 +24,7 @@ SENTENCES = Path(__file__).with_suffix(".txt")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(Generic[T]):
+class Train(KeyFlags, Generic[T]):
     """Train a policy for a task in the simulator.
 
     Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from genan.cli.terminal import Bars, check_out, given, interruptible, print_table, say
+from genan.cli.terminal import Bars, KeyFlags, check_out, given, interruptible, print_table, say
 from genan.deployment.realtime import realtime
 from genan.errors import refuse
 from genan.jax_setup import prepare
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PolicyOnRobot:
+class PolicyOnRobot(KeyFlags):
     """Flags that say which policy runs on which robot."""
 
     task: tyro.conf.Positional[str]
@@ -124,23 +124,21 @@ class Transfer(PolicyOnRobot):
         if self.serve:
             name = str(check_offers(own, "client", "to serve").client)
         settings = self.robot_settings(drift=self.drift)
-        drift = 1.0 if self.drift is None else self.drift
+        hours, drift = self.hours or 0.0, 1.0 if self.drift is None else self.drift
         realtime = self.realtime or self.serve or not self.virtual
-        about = {"robot": name, "hours": self.hours or 0.0, "drift": drift}
-        about |= {"realtime": realtime, "policy": str(self.policy or "bundled")}
-        about |= {"policy_sha256": hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()}
+        checksum = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+        about = {"robot": name, "hours": hours, "drift": drift, "realtime": realtime}
+        about |= {"policy": str(self.policy or "bundled"), "policy_sha256": checksum}
         seeds = (self.robot_seeds or (0,)) if self.virtual else (None,)
 
         def opened(seed: int | None) -> "TrialSetup":
             if self.serve:
                 processes.close()  # one robot after the other
-                there = served(own, seed=seed or 0, hours=self.hours or 0.0)
-                host, port = processes.enter_context(there)
+                host, port = processes.enter_context(served(own, seed=seed or 0, hours=hours))
                 setup = open_trials(policy, robot=name, host=host, port=port)
                 setup.robot_seed = seed
             else:
                 setup = open_trials(policy, robot=name, **given(seed=seed), **settings)
-            if not self.serve:
                 self.check_directions(setup.robot)
             if not so_far:  # only now: a refused command leaves an earlier run alone
                 (out / RESULT).unlink(missing_ok=True)
@@ -154,13 +152,9 @@ class Transfer(PolicyOnRobot):
             total, words = self.trials * len(seeds), f"{self.task}: {found.words}"
             bars(self.task, len(found.trials), total, words)
 
+        processes, bars = ExitStack(), Bars()
         try:
-            with (
-                interruptible() as stopping,
-                self.in_real_time(),
-                ExitStack() as processes,
-                Bars() as bars,
-            ):
+            with interruptible() as stopping, self.in_real_time(), processes, bars:
                 transfer(
                     opened, robot_seeds=seeds, trials=self.trials, seed=self.seed, out=out,
                     about=about, stopping=stopping, finished=finished,

@@ -7,12 +7,12 @@ from typing import Any
 
 import tyro
 
-from genan.cli.terminal import given, interruptible
+from genan.cli.terminal import KeyFlags, given, interruptible
 from genan.errors import refuse
 
 
 @dataclass(frozen=True)
-class View:
+class View(KeyFlags):
     """Look at it in 3-D, in a web page on this computer: a recording with the simulated arm over
     it, or a policy live.
 

@@ -5,6 +5,7 @@ A finished file holds no time stamps and is written by one fixed sequence of ope
 content is the same bytes.
 """
 
+import ctypes
 import fcntl
 import json
 import os
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import h5py
 import numpy as np
 from jaxtyping import Float
 
+from genan import memory
 from genan.data import trajectories
 from genan.data.trajectories import Channels, Indices, Lengths, Table, Trajectories, counted
 from genan.errors import DataError, listing, refuse
@@ -30,6 +33,9 @@ TRUTH = "truth_for_evaluation_only"  # What only a virtual robot knows. Nothing 
 #: Rows of one compressed chunk: few enough to read single trajectories, enough to compress well.
 CHUNK_ROWS = 1024
 BLOCK_ROWS = 64 * CHUNK_ROWS  # Rows copied at a time, so that memory stays small.
+MOST_ENTRIES = 1000  # Of an attribute: a name each of them, however often the file says the same.
+OBJECTS = 200  # Bytes that Python takes for the length and name of a trajectory.
+READ_ATTEMPTS = 27  # Of an unfinished file: 0.1 s of waiting, where a writer needs microseconds.
 PROVENANCE_BYTES = 60_000  # Longest provenance; HDF5 keeps an attribute under 64 KiB.
 #: Time stamps may deviate from dt by this fraction of it; the median of an unsteady clock by this.
 TIME_TOLERANCE, UNSTEADY_TOLERANCE = 0.01, 0.05
@@ -207,12 +213,13 @@ def open_to_read(path: Path) -> Iterator[tuple[h5py.File, Summary]]:
         try:
             file = h5py.File(path, "r")
         except OSError:  # while it is recorded, or after its process was killed
-            file = h5py.File(path, "r", swmr=True)
-    except (OSError, ValueError) as error:
+            file = _open_unfinished(path)
+    except (OSError, RuntimeError, ValueError) as error:
         if "truncated" in str(error):
             end = f"its end is missing ({path.stat().st_size} bytes are left)"
             raise DataError(f"{path} is cut short: {end}; {again}.") from None
-        raise DataError(f"{path} cannot be read: {reason(error)}.") from None
+        todo = "" if isinstance(error, PermissionError) else f"; {again}"
+        raise DataError(f"{path} cannot be read: {reason(error)}{todo}.") from None
     try:
         try:
             head = _summarise(file, path)
@@ -227,6 +234,19 @@ def open_to_read(path: Path) -> Iterator[tuple[h5py.File, Summary]]:
         file.close()
 
 
+def _open_unfinished(path: Path) -> h5py.File:
+    """A file that may grow while it is read. HDF5 looks again at what does not fit, waiting twice
+    as long each time: a hundred times by itself, which for a damaged file has no end."""
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
+    # h5py has no such call of its own, and not every system finds it behind h5py
+    with suppress(AttributeError), h5py._objects.phil:
+        library = ctypes.CDLL(h5py.h5p.__file__)
+        library.H5Pset_metadata_read_attempts(ctypes.c_int64(access.id), READ_ATTEMPTS)
+    flags = h5py.h5f.ACC_RDONLY | h5py.h5f.ACC_SWMR_READ
+    return h5py.File(h5py.h5f.open(os.fsencode(path), flags, access))
+
+
 def summary(path: Path | str) -> Summary:
     """What is in the file at ``path``, checked, without reading its samples."""
     with open_to_read(Path(path)) as (_, head):
@@ -234,6 +254,8 @@ def summary(path: Path | str) -> Summary:
 
 
 def _summarise(file: h5py.File, path: Path) -> Summary:
+    many = [name for name in file.attrs if prod(file.attrs.get_id(name).shape) > MOST_ENTRIES]
+    refuse((many, f"The attribute {listing(many)} is too long."), error=DataError)
     attributes = dict(file.attrs)
     found = _texts(attributes["format"])[0] if "format" in attributes else None
     held = listing(sorted(map(str, file)))
@@ -259,10 +281,13 @@ def _summarise(file: h5py.File, path: Path) -> Summary:
         raise DataError("Its provenance must be a JSON table.")
     unfinished = bool(attributes.get("unfinished", False))
     cuts = _dataset(file, "length", 1, kinds="iu")
-    if unfinished and len(cuts):
-        _refuse_cut(cuts, len(cuts), path)
-    lengths = cuts[:].astype(np.int64)
-    rows, count = int(lengths.sum()), len(lengths)
+    count, place = len(cuts), cuts.id.get_chunk_info_by_coord
+    if unfinished and count and place((count - 1,)).byte_offset is None:
+        count -= 1  # it was counted, but a full disk took it no more
+    if unfinished and count:
+        _refuse_cut(cuts, count, path)
+    lengths = cuts[:count].astype(np.int64)
+    rows = int(lengths.sum())
     truth = {name: _dataset(file, f"{TRUTH}/{name}", 2).shape[1] for name in file.get(TRUTH, ())}
     for name, width in columns_of(channels, truth).items():
         dataset = _dataset(file, name, 2)
@@ -280,7 +305,10 @@ def _summarise(file: h5py.File, path: Path) -> Summary:
         texts = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
         if not texts or dataset.ndim != 1:
             raise DataError("The dataset 'recording' should be a list of names.")
-        named = _texts(dataset[:count] if unfinished else dataset[:]) if len(dataset) else ()
+        blocks = range(0, min(len(dataset), count + 1), CHUNK_ROWS)
+        _take(dataset, CHUNK_ROWS * dataset.dtype.itemsize)
+        named = tuple(text for k in blocks for text in _texts(dataset[k : k + CHUNK_ROWS]))
+        named = named[:count] if unfinished else named
         if unfinished:  # names may be missing where the recorder was not given any
             named = tuple(name or str(number) for number, name in enumerate(named))
             named += recordings[len(named) :]
@@ -309,7 +337,17 @@ def _dataset(file: h5py.File, name: str, ndim: int, *, kinds: str = "iuf") -> An
     if dataset.ndim != ndim or dataset.dtype.kind not in kinds:
         expected, came = f"numbers with {ndim} dimensions", f"{dataset.dtype} {list(dataset.shape)}"
         raise DataError(f"The dataset {name!r} should be {expected} and is {came}.")
+    if dataset.is_virtual or dataset.external:
+        raise DataError(f"The dataset {name!r} takes its numbers from other files.")
+    if ndim == 1:
+        _take(dataset, OBJECTS * len(dataset))
     return dataset
+
+
+def _take(dataset: h5py.Dataset, count: int | float) -> None:
+    """Ask for the memory that reading takes, and one whole chunk with it."""
+    count += prod(dataset.chunks or ()) * dataset.dtype.itemsize
+    memory.take(count, f"Reading {dataset.name[1:]!r}", Path(dataset.file.filename))
 
 
 def _texts(values: Any) -> tuple[str, ...]:
@@ -442,11 +480,9 @@ def _numbers(head: Summary, indices: Indices | None) -> Lengths:
 def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.ndarray:
     """Rows of the trajectories ``numbers``, in that order; neighbours are read in one go."""
     dataset, ends = file[name], np.cumsum(head.lengths)
-    try:
-        values = np.empty((int(head.lengths[numbers].sum()), *dataset.shape[1:]))
-    except (MemoryError, ValueError):
-        raise DataError(f"Its {head.samples} samples do not fit into memory.") from None
-    filled = 0
+    shape, filled = (int(head.lengths[numbers].sum()), *dataset.shape[1:]), 0
+    _take(dataset, 8.0 * prod(shape))
+    values = np.empty(shape)
     for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
         first, last = int(ends[run[0]] - head.lengths[run[0]]), int(ends[run[-1]])
         dataset.read_direct(values, np.s_[first:last], np.s_[filled : filled + last - first])

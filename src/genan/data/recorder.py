@@ -197,9 +197,8 @@ class Recorder:
             self.close()
             fresh.unlink(missing_ok=True)
             kept = f", with {counted(len(previous))} safe in it" if previous else ""
-            raise DataError(
-                f"{self.partial} cannot be written: {hdf5.reason(error)}{kept}."
-            ) from None
+            cannot = f"{self.partial} cannot be written: {hdf5.reason(error)}"
+            raise DataError(f"{cannot}{kept}.") from None
 
     def _put(self, name: str, start: int, values: np.ndarray) -> None:
         """Write rows and hand them to the operating system."""

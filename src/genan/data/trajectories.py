@@ -115,11 +115,9 @@ class Channels:
             faults += [f"has the {kind} {n!r} in addition" for n in here if n not in there]
             if not faults and list(here) != list(there):
                 faults = [f"has the {kind}s in the order {listing(here)}"]
-            faults = faults or [
-                f"has {name!r} in {here[name]!r}, not {unit!r}"
-                for name, unit in there.items()
-                if here[name] != unit
-            ]
+            if not faults:
+                other = [name for name in there if here[name] != there[name]]
+                faults = [f"has {n!r} in {here[n]!r}, not {there[n]!r}" for n in other]
             if faults:
                 todo = f"{of} has the {kind}s {listing(there)}: rename, reorder or convert"
                 raise DataError(f"The recording {' and '.join(faults)}; {todo} its columns.")

@@ -37,9 +37,10 @@ class Dynamics(eqx.Module):
     the one in continuous time.
     """
 
-    nq: eqx.AbstractVar[int]  # Number of joints.
-    dt: eqx.AbstractVar[float]  # Time step [s].
-    damping: eqx.AbstractVar[tuple[float, ...]]  # Integrated implicitly [N m s/rad or N s/m].
+    nq: int = eqx.field(static=True)  # Number of joints.
+    dt: float = eqx.field(static=True)  # Time step [s].
+    dof: tuple[int, ...] = eqx.field(static=True)  # Of each joint, its coordinate in the model.
+    damping: tuple[float, ...] = eqx.field(static=True)  # Stepped implicitly [N m s/rad or N s/m].
 
     @abstractmethod
     def mass_matrix(self, q: Joints) -> Matrix:

@@ -418,11 +418,7 @@ class ChainDynamics(Dynamics):
     to seven hinges and slides on a fixed base with joint springs, dampers and armature. Derivatives
     are in reverse mode (``jax.grad``, ``jax.jacrev``); ``jax.jvp`` and ``jax.jacfwd`` raise."""
 
-    nq: int = eqx.field(static=True)
-    dt: float = eqx.field(static=True)
-    damping: tuple[float, ...] = eqx.field(static=True)
-    dof: tuple[int, ...] = eqx.field(static=True)  # For each joint of the robot, its link.
-    links: tuple[Link, ...] = eqx.field(static=True)
+    links: tuple[Link, ...] = eqx.field(static=True)  # In the order of the coordinates.
     gravity: tuple[float, ...] = eqx.field(static=True)  # [m/s^2]
 
     def __init__(self, robot: Robot) -> None:

@@ -59,10 +59,6 @@ class MjxModel:
 class MjxDynamics(Dynamics):
     """Hinges and slides on a fixed base, with tendons, fluid and gravity compensation."""
 
-    nq: int = eqx.field(static=True)
-    dt: float = eqx.field(static=True)
-    damping: tuple[float, ...] = eqx.field(static=True)
-    dof: tuple[int, ...] = eqx.field(static=True)  # Of each joint, its coordinate in the model.
     model: MjxModel = eqx.field(static=True)
 
     def __init__(self, robot: Robot) -> None:

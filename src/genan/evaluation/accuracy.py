@@ -69,11 +69,9 @@ def plan(data: Trajectories, spans: Sequence[int], *, horizon: int = HORIZON) ->
     lengths = data.lengths
     needed, longest = max(1, *spans), int(lengths.max())
     if longest < needed + 2:
-        raise DataError(
-            f"The actuators look {needed} samples back, so a trajectory needs {needed + 2} samples "
-            f"or more, and the longest here has {longest}; record longer ones, or fit with a "
-            "shorter history."
-        )
+        has = f"a trajectory needs {needed + 2} samples or more, and the longest here has {longest}"
+        todo = "record longer ones, or fit with a shorter history"
+        raise DataError(f"The actuators look {needed} samples back, so {has}; {todo}.")
     first = max(needed, LEAD) if int(np.median(lengths)) >= max(needed, LEAD) + 2 else needed
     room = np.maximum(lengths - 1 - first, 0)
     steps = min(horizon, max(1, int(np.median(room[room >= 1]))))
@@ -160,10 +158,8 @@ def judge_ensemble(
     if ensemble.members == 1 or not members:
         return JudgedEnsemble(errors, None, (), mean[0], mean, of_rollout, *samples)
     alone = run(members=True, report=report("members alone"))
-    each = [
-        _with_rollouts(f"member {k}", one, positions, trial)[0]
-        for k, (one, positions) in enumerate(zip(sums[1:], alone, strict=True), start=1)
-    ]
+    named = (f"member {k + 1}" for k in range(ensemble.members))
+    each = [_with_rollouts(*one, trial)[0] for one in zip(named, sums[1:], alone, strict=True)]
     away, mean_sums = sum(one.diverged for one in each), ErrorSums.mean(sums[1:])
     average = ModelErrors.of("a member alone", mean_sums, diverged=away, models=len(each))
     every = tuple(replace(one, sums=None) for one in each)

@@ -92,10 +92,9 @@ class Evaluation(JudgedActuators):
     novelty: Novelty | None = None  # None where it is not known what it was trained on.
 
     def __repr__(self) -> str:
-        rows = [
-            f"Evaluation({self.name} on {self.trajectories} trajectories of {self.robot}; mean "
-            f"absolute error after 1 and after {self.horizon} steps, 95 % intervals)"
-        ]
+        what = f"{self.name} on {self.trajectories} trajectories of {self.robot}"
+        said = f"mean absolute error after 1 and after {self.horizon} steps, 95 % intervals"
+        rows = [f"Evaluation({what}; {said})"]
         for errors in self.table:
             unit, factor = reading_unit(errors.units[-1])
             parts = (part.times(factor) for part in (errors.one_step[-1], errors.curve[-1, -1]))
@@ -163,10 +162,8 @@ def evaluate(
     reaches = [each.contract.history.reach for each in everyone.values()]
     trial = accuracy.plan(recording, reaches, horizon=horizon)
     dynamics = load_dynamics(body)
-    judged = {
-        key: accuracy.judge_ensemble(key, each, dynamics, trial, progress=say)
-        for key, each in everyone.items()
-    }
+    judge = partial(accuracy.judge_ensemble, dynamics=dynamics, trial=trial, progress=say)
+    judged = {key: judge(key, each) for key, each in everyone.items()}
     main = judged[name]
     holds, held = find_starts(recording, first=trial.first, progress=say), []
     for k, (key, each) in enumerate(everyone.items(), start=1):
@@ -188,9 +185,8 @@ def evaluate(
             off = np.abs(torques.predicted - torques.true).sum(axis=1)
             calibration.append(Calibration(main.torque_std.sum(axis=1), off, None, "N m"))
         calibration.append(accuracy.position_calibration(ensemble, trial, main.positions))
-    fingerprint, new = recording.fingerprint, None
-    if reference is not None:
-        new = accuracy.find_novelty(reference, ensemble, trial, main)
+    fingerprint = recording.fingerprint
+    new = None if reference is None else accuracy.find_novelty(reference, ensemble, trial, main)
     return Evaluation(
         name=name, robot=body.name, dt=recording.dt, trajectories=len(recording),
         recordings=len(set(recording.recordings)), fingerprint=fingerprint, first=trial.first,

@@ -98,12 +98,12 @@ def cross_validate(
         try:
             if stopping():
                 return None
-            if not (out / CONTRACT).exists():
-                Fitting(learnt, robot, settings, out=out).run(observer)
+            done = (out / CONTRACT).exists()
+            fitted = None if done else Fitting(learnt, robot, settings, out=out).run(observer)
         except FitInterruptedError:
             return None
         say(epochs, epochs)
-        fitted = load_actuators(out)
+        fitted = fitted or load_actuators(out)
         trial = accuracy.plan(test, [fitted.contract.history.reach], horizon=steps)
         trial = replace(trial, bound=bound)
         notes += [f"Fold {k}: {note}" for note in trial.notes]

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -20,13 +20,15 @@ from genan.deployment.interface import RobotInterface
 from genan.deployment.loop import ControlLoop, Hold, RampTo
 from genan.errors import ActuatorError, SettingError, refuse
 from genan.files import Place, write_atomically
+from genan.robot import Robot
+
+if TYPE_CHECKING:
+    from genan.actuator import Ensemble
 
 REST, RISE, WAIT, READ = 0.5, 0.25, 0.5, 0.1
 """At rest, on the way, and at the step [s]; positions are means over the last of it [s]."""
 WEAK = 0.2  # Less than this part of what the model says is no answer.
-SMALLEST = (
-    1e-3  # A step by which the model moves no joint further than this tells nothing [rad, m].
-)
+SMALLEST = 1e-3  # A step by which the model moves every joint less tells nothing [rad, m].
 
 Moves = Float[np.ndarray, "nu nq"]
 
@@ -63,12 +65,15 @@ def check_directions(
 ) -> tuple[Direction, ...]:
     """Step each control of a ``robot`` by a ``part`` of its range, within its limits and at its
     rate, and compare with the ``actuators`` in a folder. All agreeing is remembered."""
+    from genan.actuator import load
+
     refuse((not 0.0 < part <= 0.25, f"A step is a part of a range, 0 to 0.25, not {part:g}."))
     arm = robot.robot
+    (ensemble := load(actuators)).contract.check_robot(arm)  # before anything moves
     lower, upper = arm.u_range
     outwards = np.where(arm.u_rest + part * (upper - lower) <= upper, part, -part)
     steps = outwards * (upper - lower)
-    moves, rests = [], []
+    moves, rests, last = [], [], max(1, round(READ / arm.dt))
     with ControlLoop(robot, stopping=stopping) as loop:
         for k in range(arm.nu):
             u = np.where(np.arange(arm.nu) == k, arm.u_rest + steps, arm.u_rest)
@@ -77,12 +82,10 @@ def check_directions(
             if not flight.stop.sound:
                 raise SettingError(f"The direction check ended because {flight.stop}.")
             ends = [np.flatnonzero(flight.phase == phase)[-1] + 1 for phase in (0, 2)]
-            before, after = (
-                flight.q[end - max(1, round(READ / arm.dt)) : end].mean(axis=0) for end in ends
-            )
+            before, after = (flight.q[end - last : end].mean(axis=0) for end in ends)
             moves.append(after - before)
             rests.append(before)
-    expected = model_moves(robot, actuators, np.array(rests), steps)
+    expected = model_moves(arm, ensemble, np.array(rests), steps)
     spans = np.ptp(arm.q_range, axis=0)
     found = []
     for k, control in enumerate(arm.control_names):
@@ -103,16 +106,13 @@ def check_directions(
 
 
 def model_moves(
-    robot: RobotInterface, actuators: Place, rests: Moves, steps: Float[np.ndarray, " nu"]
+    arm: Robot, ensemble: "Ensemble", rests: Moves, steps: Float[np.ndarray, " nu"]
 ) -> Moves:
     """How far the actuators move the joints [rad or m] in the same steps, more than they do
     without; ``rests``: joint positions before each of them."""
-    from genan.actuator import load
     from genan.actuator.errors import rollouts
     from genan.dynamics import load_dynamics
 
-    arm, ensemble = robot.robot, load(actuators)
-    ensemble.contract.check_robot(arm)
     history, dt = ensemble.contract.history, arm.dt
     past = np.repeat(rests[:, None], max(history.span, 1) + 1, axis=1)
     rise, wait = round(RISE / dt), round(WAIT / dt)

@@ -88,8 +88,9 @@ def make_holds(recorded: Trajectories, *, first: int) -> Holds | None:
         return None
     about: dict[str, Any] = {key: origin.get(key) for key in ("robot", *known, "signal_bounds")}
     digest = hashlib.sha256(json.dumps(about | recorded.channels.settings()).encode())
-    for path in sorted(robot_folder(name.removeprefix(VIRTUAL)).rglob("*.py")):
-        digest.update(path.read_bytes())  # another program is another robot
+    files = robot_folder(name.removeprefix(VIRTUAL)).rglob("*.*")
+    for path in sorted(path for path in files if path.suffix in (".py", ".toml")):
+        digest.update(path.read_bytes())  # another program, or another design, is another robot
     kept = cache_folder().parent / f"held-controls-{digest.hexdigest()[:32]}.h5"
     try:
         played = load(kept)

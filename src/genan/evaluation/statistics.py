@@ -97,21 +97,6 @@ def wilson(succeeded: int, trials: int) -> tuple[float, float]:
     return max((middle - half) / (1.0 + share), 0.0), min((middle + half) / (1.0 + share), 1.0)
 
 
-def trainings_interval(succeeded: Sequence[int], trials: Sequence[int]) -> tuple[float, float]:
-    """95 % interval of the success rate of policies that are trained in the same way, from the
-    counts of each of them: Student's t over their rates, which holds chance of trials and of
-    trainings alike, and never narrower than Wilson's of all trials. With one it is Wilson's."""
-    low, high = wilson(sum(succeeded), sum(trials))
-    if len(succeeded) < 2:
-        return low, high
-    from scipy.special import stdtrit  # ``scipy.stats`` takes 0.7 s to import
-
-    rates = np.divide(succeeded, trials)
-    mean, error = float(rates.mean()), float(rates.std(ddof=1)) / math.sqrt(len(rates))
-    half = float(stdtrit(len(rates) - 1, 0.975)) * error
-    return min(low, max(mean - half, 0.0)), max(high, min(mean + half, 1.0))
-
-
 def rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
     """Spearman's, of the pairs that are finite; not a number where there are few or one never
     changes. Not SciPy's: importing ``scipy.stats`` takes 0.7 s of the 8 s of an evaluation."""

@@ -140,7 +140,7 @@ class StoredResult:
             return _made(cls, content)
         except FileNotFoundError:
             raise DataError(f"There is no {path}; '{kind.maker}' makes one.") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             other = f"{path} is not the result of a {kind.noun} ({error})"
             raise DataError(f"{other}; remove it and run the {kind.noun} again.") from None
 

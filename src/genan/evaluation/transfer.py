@@ -37,15 +37,15 @@ from genan.evaluation.statistics import wilson
 from genan.evaluation.study_result import StoredResult
 from genan.files import Place, write_atomically
 from genan.provenance import versions
-from genan.rl import numpy_policy
-from genan.rl.contract import PolicyContract, PolicyError
-from genan.rl.numpy_policy import NumpyPolicy
+from genan.rl.contract import KIND, WEIGHTS, PolicyContract, PolicyError, read_policy
+from genan.rl.numpy_policy import NumpyPolicy, NumpyPolicyError
 from genan.robot.package import VIRTUAL, open_virtual
 from genan.tasks.registry import task_entry, task_names
 from genan.words import DEGREES, plural
 
 Controls = Float[np.ndarray, " nu"]
 Point = Float[np.ndarray, " 3"]
+Controllers = tuple[Controller, ...]
 Chance = np.random.Generator
 
 RAMP = 2.0  # Time in which the initial controls are reached [s] (paper).
@@ -72,7 +72,7 @@ class PreparedTrial:
     """A trial that is ready to begin."""
 
     u: Controls  # Initial controls.
-    controllers: tuple[Controller, ...]  # All that have a turn in it, in order.
+    controllers: Controllers  # All that have a turn in it, in order.
     judge: Callable[[Flight], TrialVerdict]  # Says what a flight came to that was not stopped.
     goal: Float[np.ndarray, " nq"] | None = None  # Joint position to reach [rad or m].
     truth: Callable[[], Mapping[str, Shaped[np.ndarray, "..."]]] = dict
@@ -92,7 +92,9 @@ class TrialSetup(ABC):
         """Try ``policy`` on ``robot``, which is not connected yet; ``robot_seed``: which specimen
         it is, where that can be chosen. A policy for another task or robot is refused."""
         check_task(policy, self.task)
-        PolicyContract.from_settings(policy.contract).check_robot(robot.robot)
+        contract = PolicyContract.from_settings(policy.contract)
+        contract.check_robot(robot.robot)
+        task_entry(self.task).settings.of_record(contract.constants)
         self.policy, self.robot, self.robot_seed = policy, robot, robot_seed
         self.constants: Mapping[str, Any] = policy.contract["constants"]
         self.safety = replace(SafetySettings(), change=policy.action_scale)
@@ -130,13 +132,10 @@ class TrialSetup(ABC):
         """Success, or the other outcome of a task that has but two."""
         return TrialVerdict(success, task_entry(self.task).outcomes[not success], numbers)
 
-    def flown(self, u: Controls, observation: TaskObservation) -> tuple[Controller, ...]:
-        """Who flies a trial without props: at rest for a while, to ``u``, then the policy."""
-        return (*self.begun(u), self.policy_controller(observation))
-
-    def begun(self, u: Controls) -> tuple[Controller, ...]:
-        """At rest for a while, then to the initial controls ``u``."""
-        return Hold(seconds=PAUSE, robot=self.robot.robot), self.ramp(u)
+    def flown(self, u: Controls, observation: TaskObservation, *ready: Controller) -> Controllers:
+        """Who flies a trial: at rest for a while, to ``u``, those ``ready``, then the policy."""
+        rest = Hold(seconds=PAUSE, robot=self.robot.robot)
+        return rest, self.ramp(u), *ready, self.policy_controller(observation)
 
     def ramp(self, u: Controls) -> RampTo:
         """To the initial controls ``u``."""
@@ -158,6 +157,12 @@ class ReacherTrials(TrialSetup):
         self._goals = self.constant("goal_lower"), self.constant("goal_upper")
         for bound in self._goals:
             Goal(bound, self.robot.robot)  # refused here, before anything moves
+        arm = self.robot.robot
+        rest = {"q": arm.q_rest, "qd": np.zeros(arm.nq), "u": arm.u_rest, "goal": self._goals[0]}
+        try:  # what it observes, too
+            self.policy.act(**rest)
+        except NumpyPolicyError as error:
+            raise PolicyError(str(error)) from None
 
     def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
         goal = chance.uniform(*self._goals)
@@ -293,7 +298,7 @@ class CupTrials(_BallTrials):
 
         # One tick, for the ramp to rest would shake the ball out.
         pause = _Pause(look, lambda ticks: bool(found))
-        flown = (*self.begun(u), self.policy_controller(ball), pause)
+        flown = (*self.flown(u, ball), pause)
         return PreparedTrial(u, flown, lambda flight: found[0], truth=self.truth)
 
     def string(self) -> Float[np.ndarray, "points 3"]:
@@ -337,8 +342,7 @@ class TennisTrials(_BallTrials):
             return TrialVerdict(bool(self.success_so_far()), outcome.value, numbers)
 
         pause = _Pause(launch, lambda ticks: rally.seen or ticks >= round(PATIENCE / arm.dt))
-        flown = (*self.begun(u), pause, self.policy_controller(rally))
-        return PreparedTrial(u, flown, judged, truth=self.truth)
+        return PreparedTrial(u, self.flown(u, rally, pause), judged, truth=self.truth)
 
     def ball(self) -> Point | None:
         return super().ball() if self._launched else None
@@ -356,11 +360,9 @@ def open_trials(policy: NumpyPolicy, *, robot: str | None = None, **settings: An
     if not robot.startswith(VIRTUAL):
         if robot not in interface.interface_names():
             interface.open_robot(robot)  # says which there are
-        raise SettingError(
-            f"Trials of {task!r} need a ball tracker, and none is connected to {robot!r}: use "
-            f"{own!r}, or give your tracker as a BallSource to genan.deployment.ball_tracking in "
-            "Python (docs/transfer.md)."
-        )
+        needs = f"Trials of {task!r} need a ball tracker, and none is connected to {robot!r}"
+        give = "give your tracker as a BallSource to genan.deployment.ball_tracking in Python"
+        raise SettingError(f"{needs}: use {own!r}, or {give} (docs/transfer.md).")
     paced = bool(settings.pop("paced", False))
     if unknown := [name for name in settings if name not in ("seed", "hours", "drift")]:
         raise SettingError(f"The robot {robot!r} has no setting {listing(unknown)}.")
@@ -378,9 +380,11 @@ def check_task(policy: NumpyPolicy, task: str) -> None:
 
 def load_policy(folder: Place, task: str) -> NumpyPolicy:
     """The policy in ``folder`` (of 'genan train' or an export), which must be one for ``task``."""
+    read_policy(folder)
+    settings, arrays = KIND.read(folder)
     try:
-        policy = numpy_policy.load(folder)
-    except numpy_policy.NumpyPolicyError as error:
+        policy = NumpyPolicy(settings, arrays, where=str(Path(folder) / WEIGHTS))
+    except NumpyPolicyError as error:
         raise PolicyError(str(error)) from None
     check_task(policy, task)
     return policy

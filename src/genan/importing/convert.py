@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import h5py
 import numpy as np
 
+from genan import memory
 from genan.data import hdf5
 from genan.data.inspection.measures import GAP_PERIODS, find_quantum, measure_timing
 from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels
@@ -75,29 +76,30 @@ def import_logs(
         (twice, f"--out and --test-out are both {out}; give two files."),
         (replaced, f"{out} is one of the logs to import; give another --out."),
     )
-    format = settings.format or robot.log.format
-    logs = [open_source(Path(path), format, stamps=settings.stamps) for path in sources]
-    mappings = [map_columns(robot, log, settings) for log in logs]
-    stems = [log.path.stem for log in logs]
+    stems = [Path(path).stem for path in sources]
 
     def named(number: int, recording: str) -> str:
         """A recording's name among those of several logs."""
-        if len(logs) > 1:
+        if len(stems) > 1:
             stem = stems[number] if stems.count(stems[number]) == 1 else f"{number}-{stems[number]}"
             recording = stem if recording == stems[number] else f"{stem}/{recording}"
         return recording.encode()[-LONGEST_NAME:].decode(errors="ignore")
 
-    known: list[tuple[str, Facts]] = []
-    for number, log in enumerate(logs) if settings.patterns else ():
-        found = log.recordings
-        if found is None:  # only reading tells
-            found = [(one.name, one.facts) for one in log.read(mappings[number].columns)]
-        known += [(named(number, name), facts) for name, facts in found]
-    chosen = choose_files(settings, known)
-    size, formats = sum(log.size for log in logs), ", ".join(dict.fromkeys(x.format for x in logs))
-    # kept to the end: a dataset let go while the disk is full takes the process down
-    files, before = dict[str, ImportedFile](), 0
-    with ExitStack() as stack:
+    with memory.allow(settings.max_memory, list(map(Path, sources))), ExitStack() as stack:
+        format = settings.format or robot.log.format
+        logs = [open_source(Path(path), format, stamps=settings.stamps) for path in sources]
+        mappings = [map_columns(robot, log, settings) for log in logs]
+        known: list[tuple[str, Facts]] = []
+        for number, log in enumerate(logs) if settings.patterns else ():
+            found = log.recordings
+            if found is None:  # only reading tells
+                found = [(one.name, one.facts) for one in log.read(mappings[number].columns)]
+            known += [(named(number, name), facts) for name, facts in found]
+        chosen = choose_files(settings, known)
+        size = sum(log.size for log in logs)
+        formats = ", ".join(dict.fromkeys(log.format for log in logs))
+        # kept to the end: a dataset let go while the disk is full takes the process down
+        files, before = dict[str, ImportedFile](), 0
         for kind, path in paths.items():
             stack.callback(hdf5.Lock(path, overwrite=settings.overwrite).close)
             file = stack.enter_context(hdf5.new_file(path))
@@ -140,10 +142,8 @@ class ImportedFile:
     def __init__(self, path: Path, file: h5py.File, robot: Robot, settings: ImportSettings) -> None:
         self.path, self._file, self._robot, self._settings = path, file, robot, settings
         self.phases = settings.phases
-        self._datasets = {
-            name: hdf5.growing_dataset(file, name, width, fletcher32=True)
-            for name, width in (("q", robot.nq), ("u", robot.nu))
-        }
+        new = lambda name, width: hdf5.growing_dataset(file, name, width, fletcher32=True)
+        self._datasets = {"q": new("q", robot.nq), "u": new("u", robot.nu)}
         self.recordings = self.trajectories = 0
         self.duration = 0.0  # what was recorded [s]; phases of the same samples count once
         self._lengths, self._names = list[int](), list[str]()  # of each trajectory

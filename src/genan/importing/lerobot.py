@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from genan import memory
 from genan.errors import DataError, listing, refuse
-from genan.importing.source import LogSource, RawRecording, Stream, check_names
-from genan.importing.table import parquet_file, parquet_names, read_parquet
+from genan.importing.source import LogSource, RawRecording, Stream, check_names, read_json
+from genan.importing.table import check_parquet, parquet_file, parquet_names, read_parquet
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")  # Of the layout, that are read.
 _PARTLY = "the files were not copied whole; copy them again"
@@ -31,11 +32,9 @@ def is_lerobot(path: Path) -> bool:
 def open_lerobot(path: Path) -> LogSource:
     """A folder with ``meta/info.json`` and ``data/``."""
     about = path / "meta" / "info.json"
-    try:
-        info: dict[str, Any] = dict(json.loads(about.read_text()))
-        declared = dict(info.get("features") or {})
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{about} cannot be read ({error}); copy the data set again.") from None
+    info = read_json(about)
+    declared = info.get("features")
+    declared = declared if isinstance(declared, dict) else {}
     version = str(info.get("codebase_version", "none"))
     if version not in VERSIONS:
         read_here = f"version {version!r}; {listing(VERSIONS)} can be read"
@@ -97,8 +96,8 @@ def _feature_columns(feature: str, spec: Any) -> list[str]:
         width = int(np.prod([int(size) for size in spec.get("shape") or [1]])) if numeric else 0
     except (TypeError, KeyError, ValueError):
         return []
-    if width < 2:
-        return [feature] * width
+    if not 2 <= width <= memory.MOST_COLUMNS:
+        return [feature] * (width == 1)
     names = spec.get("names")
     while isinstance(names, dict):
         places = list(names.values())
@@ -134,11 +133,16 @@ def _frames(
 
 def _episodes(meta: Path) -> dict[int, tuple[int, dict[str, Any]]]:
     """Frames and facts of each episode, as ``meta`` lists them; nothing where it does not."""
-    rows: list[Mapping[str, Any]] = []
+    rows, taken = list[Mapping[str, Any]](), 0
     for path in sorted((meta / "episodes").rglob("*.parquet")):
         with parquet_file(path) as file:
             have = {"episode_index", "length", "tasks"} & set(file.schema_arrow.names)
-            rows += file.read(columns=sorted(have)).to_pylist()
+            check_parquet(path, file, sorted(have), text=True)
+            memory.take(memory.RECORDING * file.metadata.num_rows, f"{path}: its episodes", path)
+            for batch in file.iter_batches(16, columns=sorted(have)):  # each text may be long
+                rows += batch.to_pylist()
+                taken += batch.nbytes
+                memory.take(taken, f"{path}, unpacked,", path)
     try:
         if (meta / "episodes.jsonl").is_file():
             lines = (meta / "episodes.jsonl").read_text().splitlines()
@@ -149,5 +153,5 @@ def _episodes(meta: Path) -> dict[int, tuple[int, dict[str, Any]]]:
             facts = {"episode": float(row["episode_index"])} | ({"task": tasks} if tasks else {})
             found[int(row["episode_index"])] = (int(row["length"]), facts)
         return found
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"The episodes in {meta} cannot be read ({error}); copy again.") from None

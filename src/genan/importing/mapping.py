@@ -68,11 +68,14 @@ class ImportSettings:
     without: tuple[str, ...] = ()  # Leave these recordings out (written as for only).
     test: tuple[str, ...] = ()
     """Put these recordings (written as for only) into the test file, to judge models by."""
+    max_memory: float | None = None
+    """Most memory that the import may take [GB]; left out: 2 GB, or 50 times the logs' size if that
+    is more, and never more than half of what is free."""
     accept_units: bool = False  # Go on where the numbers look like another unit.
     overwrite: bool = False  # Replace files that are there already.
 
     def __post_init__(self) -> None:
-        check_numbers(self, {"be a positive number": "rate gap"})
+        check_numbers(self, {"be a positive number": "rate gap max_memory"})
         for name, scale in self.scale.items():
             if not math.isfinite(scale) or scale == 0.0:
                 raise SettingError(f"The scale of {name!r} must be finite and not 0.")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from genan import memory
 from genan.data.inspection.measures import CLEAR, find_quantum, measure_resolution, measure_timing
 from genan.errors import DataError, SettingError
 from genan.files import Place, write_atomically
@@ -76,7 +77,8 @@ def new_robot(
     new = draft(model, model=Path(os.path.relpath(model, folder)).as_posix())
     new = replace(new, name=name or new.name)
     if logs is not None:
-        new = complete(new, open_source(Path(logs)))
+        with memory.allow(None, [Path(logs)]):
+            new = complete(new, open_source(Path(logs)))
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, robot_toml(new).encode())
     return path, new

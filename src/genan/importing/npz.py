@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from genan import memory
 from genan.errors import DataError
 from genan.importing.source import LogSource, RawRecording, Stream, check_names, ends_with, files_in
 
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, TypeError, RecursionError)
 _TIMES = ("time", "times", "t", "timestamp", "stamp")
 
 is_npz = partial(ends_with, endings=(".npz",))
@@ -73,12 +75,13 @@ class _Archive:
         self.path, what = path, "the archive"
         self.arrays: dict[str, np.ndarray] = {}
         try:
+            memory.check_npz(path)
             # Python objects in an archive could run code
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 for name in archive.files:
                     what = f"the array {name!r}"
                     self.arrays[name] = np.asarray(archive[name])
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, TypeError) as error:
+        except _DAMAGE as error:
             raise DataError(f"{path}: {what} cannot be read ({error}); copy it again.") from None
         if not self.arrays:
             raise DataError(f"{path} is an archive without arrays; there is nothing to import.")
@@ -105,6 +108,7 @@ class _Archive:
             for name, array in self.arrays.items()
             if array.dtype.kind in "fiub" and array.ndim in (1, 2)
             if not name.startswith("traj_") and name != "dt"
+            if prod(array.shape[1:]) <= memory.MOST_COLUMNS
         }
         if not sampled:
             return []
@@ -128,11 +132,13 @@ class _Archive:
         data, mapping = f"{prefix}data", f"{prefix}signal_mapping"
         rows, *rest = self.arrays[data].shape
         width, signals = prod(rest), {}
+        if width > memory.MOST_COLUMNS:
+            raise DataError(f"{self.path}: {data!r} has {width} columns; no robot has so many.")
         try:
             for signal, (_, indices) in json.loads(str(self.arrays.get(mapping, "{}"))).items():
                 for number, k in enumerate(indices):
                     signals[signal if len(indices) == 1 else f"{signal}:{number}"] = data, int(k)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"{self.path}: {mapping!r} is no list of signals ({error}).") from None
         if not all(0 <= k < width for _, k in signals.values()):
             raise DataError(f"{self.path}: {mapping!r} names columns that {data!r} lacks.")
@@ -148,6 +154,8 @@ class _Archive:
         edges = np.stack([starts, ends], axis=1).ravel() if len(starts) == len(ends) else [1, 0]
         if (np.diff(edges, prepend=0, append=rows) < 0).any():
             raise DataError(f"{self.path}: traj_start and traj_end do not cut its {rows} rows.")
+        what = f"{self.path}: {len(starts)} recordings"
+        memory.take(memory.RECORDING * len(starts), what, self.path)
         names, kinds = self._texts("traj_name"), self._texts("traj_kind")
         for what, entries in (("name", names), ("kind", kinds)):
             if len(entries) not in (0, len(starts)):

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from genan import memory
 from genan.data.inspection.measures import GAP_PERIODS, runs
 from genan.errors import DataError, SettingError
 from genan.importing.mapping import ColumnMapping, ImportSettings
@@ -23,6 +24,7 @@ PERIOD_STAMPS = 4096  # Stamps from which the period of a recording is measured.
 STEP_TOLERANCE = 0.01  # Of a step between two stamps, in periods of the robot.
 RATE_TOLERANCE = 1e-3  # Of the mean step, as a part of the uniform one.
 SLOWEST = 0.01  # A log may be slower than the robot by this fraction before it is refused.
+_TIMES_OVER = 4  # Arrays as large as the result that are made on the way to it.
 HOLD_TOLERANCE = 1e-3  # A command may be stamped later than it acts, in periods of the robot.
 Stamps = Float[np.ndarray, " n"]
 Samples = Float[np.ndarray, "n k"]
@@ -88,6 +90,10 @@ class Resampler:
         for a, b in pairwise([*np.flatnonzero(lead.breaks).tolist(), len(lead.time)]):
             rows = (values[a:b] for values in (lead.time, lead.values, lead.breaks))
             part = CleanStream(lead.channels, *rows)
+            # finite, but their difference may not be
+            count = (part.time[-1] / self.dt - part.time[0] / self.dt) * len(self.mapping.channels)
+            what = f"Recording {recording.name!r}, brought to {1.0 / self.dt:g} Hz,"
+            memory.take(_TIMES_OVER * 8 * max(count, part.values.size), what, self.source.path)
             if len(positions) == nq:
                 found.raw.append(part.values[:PERIOD_STAMPS, positions])
             for phase, (at, taken) in enumerate(sample_times(part.time, self.dt, phases)):
@@ -221,7 +227,7 @@ def sample_times(time: Stamps, dt: float, phases: Phases) -> list[Sampled]:
     taken at just these times, every k-th of uniform ones (None: to be interpolated)."""
     steps = np.diff(time)
     mean = float(time[-1] - time[0]) / len(steps) if len(steps) else np.inf
-    k = max(1, round(dt / mean))
+    k = max(1, round(min(dt / mean, len(time))))
     near = len(steps) and abs(mean * k / dt - 1.0) <= RATE_TOLERANCE
     if near and np.abs(steps - dt / k).max() <= STEP_TOLERANCE * dt:
         wanted = range(min(k if phases == "all" else 1, len(time)))

@@ -12,8 +12,10 @@ The rosbags library decodes one by one, which takes about ten times as long (120
 and commands: 1.7 s, where a whole import takes 0.2).
 """
 
+import bz2
 import re
 import struct
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +28,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from jaxtyping import Int, UInt8
 
+from genan import memory
 from genan.errors import DataError, SettingError, listing
 from genan.importing.source import LogSource, RawRecording, Stream, natural_order
 
@@ -37,6 +40,7 @@ Names = tuple[str, ...]
 #: Topic, time of receipt [ns] and raw bytes of each message.
 Messages = Iterator[tuple[str, int, bytes]]
 
+MOST_FIELDS = 200_000  # Of a message that is read: entries of its rows of texts and messages count.
 LISTED = 64  # A longer row of numbers is listed by its first one: an image, a cloud of points.
 #: Fields of texts that name the entries of the sequences next to them (as in JointState).
 NAME_FIELDS = ("name", "names", "joint_names", "interface_names")
@@ -52,9 +56,11 @@ _COUNTED = "points"  # Points of a trajectory are moments, not joints: they are 
 _NUMBERS = {"bool": "u1", "byte": "i1", "char": "u1", "float32": "f4", "float64": "f8"} | {
     f"{sign}int{8 * size}": f"{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
+_ZSTD = b"\x28\xb5\x2f\xfd"  # With which its files begin.
 _BASE, _NAME, _SEQUENCE = 1, 2, 4  # rosbags.interfaces.Nodetype
 _DEPTH = 32  # Messages in messages deeper than this: the definition contains itself.
 _BLOCK = 1 << 16  # Messages that are read together.
+_OBJECTS, _ASKED = 200, 16_000_000  # Bytes of a message's objects, and that are asked for at once.
 _STAMP = ("header.stamp.sec", "header.stamp.nanosec")
 
 
@@ -148,36 +154,117 @@ class Bag:
 
 def _library_bag(path: Path, name: str) -> Bag:
     """A bag of ROS 1, or one of ROS 2 in SQLite or compressed, by the rosbags library."""
-    from rosbags import rosbag1, rosbag2
-
     wire: Wire = "ros1" if path.suffix == ".bag" else "cdr"
-    open_bag: Any = rosbag1.Reader if wire == "ros1" else rosbag2.Reader
 
     def messages(topics: Collection[str]) -> Messages:
-        with _damage_in_words(path), open_bag(path) as reader:
+        with _damage_in_words(path), _open_bag(path) as (reader, unpacked):
             wanted = [c for c in reader.connections if c.topic in topics and c.msgcount]
             for connection, receipt, data in reader.messages(wanted) if wanted else ():
-                yield connection.topic, receipt, data
+                yield connection.topic, receipt, unpacked(data)
 
     bag = Bag(name, list(path.iterdir()) if path.is_dir() else [path], messages)
-    with _damage_in_words(path), open_bag(path) as reader:
+    with _damage_in_words(path), _open_bag(path) as (reader, unpacked):
         for c in reader.connections:
-            first = next(reader.messages([c]), None) if c.msgcount else None
+            _, *first = next(reader.messages([c]), (c,)) if c.msgcount else (c,)
             language, text = c.msgdef.format.name.lower(), c.msgdef.data
-            topic = BagTopic(c.msgtype, wire, c.msgcount, language, text, first=first and first[1:])
+            topic = BagTopic(c.msgtype, wire, c.msgcount, language, text)
+            topic.first = (first[0], unpacked(first[1])) if first else None
             bag.add(c.topic, topic)
     return bag
 
 
+@contextmanager
+def _open_bag(path: Path) -> Iterator[tuple[Any, Callable[[bytes], bytes]]]:
+    """A bag in the rosbags library, which would unpack whatever a file has, and what unpacks its
+    messages."""
+    from rosbags import rosbag2
+    from rosbags.rosbag1 import reader as rosbag1
+    from zstandard import frame_content_size
+
+    library_bag: Any = rosbag1.Reader
+
+    class SizedBag(library_bag):
+        """A bag of ROS 1 whose chunks are as long as they say."""
+
+        def read_chunk(self) -> Any:
+            at = self.bio.tell()
+            header = rosbag1.Header.read(self.bio)
+            kind, size = header.get_string("compression"), header.get_uint32("size")
+            self.bio.seek(at)
+            return super().read_chunk()._replace(decompressor=lambda x: unpack(x, kind, size, path))
+
+    if path.suffix == ".bag":
+        with SizedBag(path) as bag:
+            yield bag, bytes
+        return
+    import apsw
+
+    for file in path.iterdir() if path.is_dir() else ():
+        _check_packed(file)
+    apsw.connection_hooks.append(_check_database)
+    try:
+        with rosbag2.Reader(path) as reader:
+            of: Any = reader.storage
+            unpacked: Callable[[bytes], bytes] = bytes
+            if reader.compression_mode == "message":
+                of.metadata = of.metadata._replace(compression_mode=None)
+                unpacked = lambda x: unpack(x, "zstd", frame_content_size(x), path)
+            yield reader, unpacked
+    finally:
+        apsw.connection_hooks.remove(_check_database)
+
+
+def _check_database(database: Any) -> None:
+    """Refuse an SQLite file that computes its rows, or has longer ones than it is."""
+    import apsw
+
+    size = Path(database.filename).stat().st_size
+    database.limit(apsw.SQLITE_LIMIT_LENGTH, max(size, 1_000_000))
+    for (sql,) in database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"):
+        if re.search(r"\b(AS|VIRTUAL)\b", sql, re.IGNORECASE):
+            raise ValueError(f"a recorder writes no tables that are computed: {sql[:80]}")
+
+
+def _check_packed(path: Path) -> None:
+    """Refuse a compressed file of a bag that is too long; rosbags unpacks it to the disk."""
+    from zstandard import ZstdDecompressor
+
+    with path.open("rb") as file:
+        if file.read(4) == _ZSTD:
+            file.seek(0)
+            size, unpacked = 0, ZstdDecompressor().stream_reader(file, read_across_frames=True)
+            while block := unpacked.read(_ASKED):
+                size += len(block)
+                memory.take(size, f"{path}, unpacked,", path)
+
+
+def unpack(data: bytes, kind: str, size: int, path: Path) -> bytes:
+    """What is packed as bz2, lz4 or zstd, of the declared ``size``; no more is unpacked."""
+    memory.take(size, f"A part of {path}, unpacked,", path)
+    if kind == "bz2":
+        data = bz2.BZ2Decompressor().decompress(data, size + 1)
+    elif kind == "lz4":
+        from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
+
+        data = LZ4FrameDecompressor().decompress(data, size + 1)
+    elif kind == "zstd":
+        from zstandard import ZstdDecompressor
+
+        data = ZstdDecompressor().stream_reader(data).read(max(0, size + 1))
+    if len(data) != size:
+        raise ValueError(f"{size} bytes were declared, and {len(data)} or more are there")
+    return data
+
+
 def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
     """MCAP files: one, or the parts that a recorder split its recording into."""
-    from mcap.reader import NonSeekingReader, make_reader
+    from mcap.reader import make_reader
     from mcap.records import Schema
 
     def messages(topics: Collection[str]) -> Messages:
         for path in files:
             with _damage_in_words(path), path.open("rb") as file:
-                yield from _mcap_messages(file, make_reader(file).get_summary(), topics)
+                yield from _mcap_messages(path, file, make_reader(file).get_summary(), topics)
 
     bag, magic = Bag(name, files, messages), _MAGIC[".mcap"]
     for path in files:
@@ -193,9 +280,7 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
                 schemas, channels = summary.schemas, summary.channels
                 counts.update(summary.statistics.channel_message_counts)
             else:
-                file.seek(0)
-                found = NonSeekingReader(file).iter_messages(log_time_order=False)
-                for schema, channel, _ in found:
+                for schema, channel, _ in _unindexed(path, file, None):
                     channels[channel.id], schemas[channel.schema_id] = channel, schema
                     counts[channel.id] += 1
             for channel in channels.values():
@@ -209,24 +294,20 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
                 if encoding not in ("cdr", "ros1"):
                     topic.refused = f"its messages are in {encoding!r}, not CDR or ROS 1"
                 elif topic.count:
-                    first = next(_mcap_messages(file, summary, [channel.topic]), None)
+                    first = next(_mcap_messages(path, file, summary, [channel.topic]), None)
                     topic.first = first and first[1:]
                 bag.add(channel.topic, topic)
     return bag
 
 
-def _mcap_messages(file: BinaryIO, summary: Any, topics: Collection[str]) -> Messages:
+def _mcap_messages(path: Path, file: BinaryIO, summary: Any, topics: Collection[str]) -> Messages:
     """Messages of some topics: by the index of chunks, without which the library is slower. It
     makes an object of each message, which takes 4 times as long."""
     from mcap.data_stream import ReadDataStream
-    from mcap.reader import NonSeekingReader
     from mcap.records import Chunk
-    from mcap.stream_reader import get_chunk_data_stream
 
     if not (summary and summary.channels and summary.chunk_indexes):
-        file.seek(0)
-        reader = NonSeekingReader(file, validate_crcs=True)
-        for _, channel, message in reader.iter_messages(topics, log_time_order=False):
+        for _, channel, message in _unindexed(path, file, topics):
             yield channel.topic, message.log_time, message.data
         return
     wanted = {id: c.topic for id, c in summary.channels.items() if c.topic in topics}
@@ -235,9 +316,8 @@ def _mcap_messages(file: BinaryIO, summary: Any, topics: Collection[str]) -> Mes
         if held and wanted.keys().isdisjoint(held):
             continue
         file.seek(index.chunk_start_offset + 9)
-        stream, size = get_chunk_data_stream(Chunk.read(ReadDataStream(file)), validate_crc=True)
-        data, begin = stream.read(size), 0
-        while begin < size:
+        data, begin = _chunk_data(path, Chunk.read(ReadDataStream(file))), 0
+        while begin < len(data):
             end = begin + 9 + int.from_bytes(data[begin + 1 : begin + 9], "little")
             if data[begin] == _MESSAGE_CODE:
                 _, _, id, _, receipt, _ = _MESSAGE.unpack_from(data, begin)
@@ -246,12 +326,35 @@ def _mcap_messages(file: BinaryIO, summary: Any, topics: Collection[str]) -> Mes
             begin = end
 
 
+def _unindexed(path: Path, file: BinaryIO, topics: Collection[str] | None) -> Iterator[Any]:
+    """Schema, channel and message of each message, by the library, which trusts every chunk."""
+    from mcap.reader import NonSeekingReader
+    from mcap.records import Chunk
+    from mcap.stream_reader import StreamReader
+
+    file.seek(0)
+    for record in StreamReader(file, emit_chunks=True).records:
+        if isinstance(record, Chunk):  # its messages become objects
+            memory.take(8 * len(_chunk_data(path, record)), f"A part of {path}", path)
+    file.seek(0)
+    reader = NonSeekingReader(file, validate_crcs=True)
+    yield from reader.iter_messages(topics, log_time_order=False)
+
+
+def _chunk_data(path: Path, chunk: Any) -> bytes:
+    """What is in a chunk of an MCAP file."""
+    data = unpack(chunk.data, chunk.compression, chunk.uncompressed_size, path)
+    if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
+        raise ValueError("the CRC of a chunk is wrong")
+    return data
+
+
 @contextmanager
 def _damage_in_words(path: Path) -> Iterator[None]:
     """Turns whatever the libraries stumble over in a damaged file into a refusal."""
     try:
         yield
-    except (DataError, GeneratorExit):
+    except (DataError, GeneratorExit, MemoryError):
         raise
     except Exception as error:
         words = f"{type(error).__name__}: {error}".rstrip(". ")
@@ -266,11 +369,14 @@ def _mcap_parts(folder: Path) -> list[Path]:
 
     about = folder / "metadata.yaml"
     try:
-        facts = YAML(typ="safe").load(about.read_text())["rosbag2_bagfile_information"]
+        text = about.read_text()
+        if re.search("<<|!!", text):  # entries that are merged may double, and double again
+            raise ValueError("a recorder writes no tags and no merged entries")
+        facts = YAML(typ="safe").load(text)["rosbag2_bagfile_information"]
         plain = (facts.get("compression_mode") or "none").lower() == "none"
         mcap = facts["storage_identifier"] == "mcap" and plain
         names = [Path(name).name for name in facts["relative_file_paths"]] if mcap else []
-    except (YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+    except (YAMLError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise DataError(f"{about} is damaged ({error}); run 'ros2 bag reindex {folder}'.") from None
     if missing := [name for name in names if not (folder / name).is_file()]:
         raise DataError(f"The bag {folder} lacks {listing(missing)}, which metadata.yaml lists.")
@@ -300,6 +406,7 @@ class MessageLayout:
         if self._aligned and (len(message) < 4 or message[1] > 1):
             came = f"its first bytes are {message[:4].hex(' ')}"
             raise DataError(f"A message is not in plain CDR ({came}); use a middleware that is.")
+        self._left = MOST_FIELDS
         self._order: Literal["<", ">"] = "<" if not self._aligned or message[1] else ">"
         try:
             self._message(name, ("",), (), 0)
@@ -355,6 +462,9 @@ class MessageLayout:
                 continue
             (of, element), count = ((kind, what), None) if kind == _BASE else what
             count = self._length() if kind == _SEQUENCE else count
+            self._left -= 1 if count is None or (of == _BASE and element[0] != "string") else count
+            if self._left < 0:
+                raise ValueError(f"it has more than {MOST_FIELDS} fields")
             if of == _BASE and element[0] == "string":
                 # lengths of texts belong to the layout, and their words where they name something
                 keep, texts = key in NAME_FIELDS and count is not None, []
@@ -378,7 +488,7 @@ class MessageLayout:
             for i in range(count or 0):
                 if self._at >= len(self._data):
                     raise IndexError(f"it ends before entry {i} of {count} of {inner[0]!r}")
-                keys = (i, labels[i]) if labels else (i,)
+                keys = (i, labels[i]) if labels and len(inner) < _DEPTH else (i,)
                 entries = tuple(f"{path}[{k}]" for path in inner for k in keys)
                 self._message(element, entries, scope, depth + 1)
 
@@ -482,9 +592,14 @@ def _streams(bag: Bag, names: Sequence[str], stamps: str) -> Iterator[Stream]:
             raise DataError(f"The topic {topic!r} of the bag {bag.name!r} is not read: {refused}.")
         wanted.setdefault(topic, {})[name[len(topic) + 1 :]] = name
     raw: dict[str, tuple[list[bytes], list[int]]] = {topic: ([], []) for topic in wanted}
+    taken = granted = 0
     for topic, receipt, message in bag.messages(wanted):
         raw[topic][0].append(message)
         raw[topic][1].append(receipt)
+        taken += 2 * len(message) + _OBJECTS  # joined once more to be read
+        if taken > granted:
+            granted = taken + _ASKED
+            memory.take(granted, f"The messages of the bag {bag.name!r}", bag.files[0])
     if empty := [topic for topic, (messages, _) in raw.items() if not messages]:
         raise DataError(f"The topic {empty[0]!r} of the bag {bag.name!r} has no messages.")
     # nanoseconds since 1970 do not fit into a double, those since the start do

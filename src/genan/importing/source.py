@@ -5,6 +5,7 @@ writing are the same for all formats and live elsewhere in ``genan.importing``.
 """
 
 import importlib
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,6 +118,14 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
 def _function(verb: Literal["is", "open"], format: str) -> Any:
     module = importlib.import_module(f"genan.importing.{FORMATS[format][0]}")
     return getattr(module, f"{verb}_{format}")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON table in a file."""
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError, OSError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read ({error}); copy it again.") from None
 
 
 def check_names(

@@ -11,6 +11,7 @@ left out: their positions mean nothing.
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from genan import memory
 from genan.errors import DataError, listing
 from genan.importing.mapping import time_factor, time_unit_in_name
 from genan.importing.source import LogSource, RawRecording, Stream, check_names, ends_with, files_in
@@ -35,7 +37,9 @@ _TIME = re.compile(
     r"(t|time|times|timestamps?|time_?stamp|stamp|secs?|seconds|elapsed)"
     r"([_\s\[(.]*(n|u|m)?s(ec)?[\])]?)?$"
 )
-_LOOKED_AT = 50  # Lines of a text table from which delimiter, header and decimal sign are found.
+#: Lines of a text table, and characters of each, from which delimiter, header and decimal sign are
+#: found.
+_LOOKED_AT, _LONGEST = 50, 1_000_000
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "na", "NA", "n/a", "N/A", "none", "None"]
 _ROW = re.compile(r"\s*[^\s#]")  # A line with cells: neither empty nor a comment.
 
@@ -108,6 +112,8 @@ def parquet_file(path: Path) -> Iterator[Any]:
     try:
         with parquet.ParquetFile(path) as file:
             yield file
+    except MemoryError:
+        raise
     except (pyarrow.ArrowException, OSError) as error:
         words = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as Parquet ({words}); copy it again.") from None
@@ -119,6 +125,19 @@ def parquet_names(path: Path) -> list[str]:
         return list(file.schema_arrow.names)
 
 
+def check_parquet(path: Path, file: Any, names: Sequence[str], *, text: bool = False) -> None:
+    """Refuse columns of an open file that would take too much, or are ``text``."""
+    schema, groups = file.schema, range(file.metadata.num_row_groups)
+    paths = [schema.column(k).path for k in range(len(schema))]
+    own = [k for k, p in enumerate(paths) if any(p == n or p.startswith(f"{n}.") for n in names)]
+    words = [paths[k] for k in own if schema.column(k).physical_type == "BYTE_ARRAY"]
+    if words and not text:
+        raise DataError(f"{path}: the column {words[0]!r} is text; numbers were expected.")
+    chunks = (file.metadata.row_group(group).column(k) for group in groups for k in own)
+    total = sum(max(8 * chunk.num_values, chunk.total_uncompressed_size) for chunk in chunks)
+    memory.take(total, f"{path}, unpacked,", path)
+
+
 def _parquet_columns(path: Path) -> dict[str, str]:
     from pyarrow import types
 
@@ -128,8 +147,11 @@ def _parquet_columns(path: Path) -> dict[str, str]:
         for entry in table.schema_arrow:
             kind, names = entry.type, [entry.name]
             if types.is_nested(kind) and hasattr(kind, "value_type"):
+                check_parquet(path, table, [entry.name])
                 first = next(table.iter_batches(batch_size=1, columns=[entry.name]), None)
-                width = len(first.column(0)[0].as_py() or ()) if first else 0
+                row = first.column(0)[0] if first else None
+                width = len(row) if row is not None and row.is_valid else 0
+                width = width if width <= memory.MOST_COLUMNS else 0
                 kind, names = kind.value_type, [f"{entry.name}:{k}" for k in range(width)]
             if any(test(kind) for test in numeric):
                 found |= dict.fromkeys(names, f"{kind}, {table.metadata.num_rows} samples")
@@ -146,6 +168,7 @@ def read_parquet(path: Path, names: Sequence[str]) -> Columns:
         places[name] = (name, 0) if name in there or not k.isdecimal() else (of, int(k))
     check_names(path, [of for of, _ in places.values()], there)
     with parquet_file(path) as file:
+        check_parquet(path, file, list(dict(places.values())))
         table = file.read(columns=list(dict(places.values())))
     found: Columns = {}
     for of, column in zip(table.column_names, table.columns, strict=True):
@@ -220,8 +243,9 @@ def sniff(path: Path) -> CsvDialect:
     if path.suffix.lower() == ".gz":
         raise DataError(f"{path} is compressed; unpack it first (gunzip), or save it as Parquet.")
     try:
+        csv.field_size_limit(_LONGEST)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = [file.readline(1_000_000).rstrip("\r\n") for _ in range(_LOOKED_AT)]
+            lines = [file.readline(_LONGEST).rstrip("\r\n") for _ in range(_LOOKED_AT)]
     except UnicodeDecodeError:
         raise DataError(f"{path} is no text table in UTF-8; save it as CSV in UTF-8.") from None
     rows = [number for number, line in enumerate(lines) if _ROW.match(line)]
@@ -247,7 +271,7 @@ def sniff(path: Path) -> CsvDialect:
         names = _cells(comments[-1], delimiter) if comments else []
         if len(names) != count or numeric(names):
             names = [str(number) for number in range(count)]
-    if twice := [name for name in names if name and names.count(name) > 1]:
+    if twice := [name for name, count in Counter(names).items() if name and count > 1]:
         raise DataError(f"{path} has the column {twice[0]!r} twice; each needs its own name.")
     named = tuple(name or f"column {number}" for number, name in enumerate(names))
     return CsvDialect(delimiter, named, skip, decimal, empty=rows[-1] < skip)

@@ -5,20 +5,20 @@ a recording; where steps in its middle are marked as first or last, each stretch
 is one: ``name#0``, ``name#1``, ...
 """
 
-import json
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import numpy as np
 
+from genan import memory
 from genan.errors import DataError, listing
-from genan.importing.source import LogSource, RawRecording, Stream, check_names
+from genan.importing.source import LogSource, RawRecording, Stream, check_names, read_json
 
 #: The lists of a ``tf.train.Example``, by name.
 Features = dict[str, np.ndarray | list[bytes]]
@@ -27,23 +27,10 @@ Features = dict[str, np.ndarray | list[bytes]]
 #: them; the first four numbers of their state are the positions.
 PAMY2, PERIOD = ("mpi_muscular_proprioception", "pamy2_dynamic_motions"), 1 / 500
 
-_LISTS: dict[str, Callable[[Any], Any]] = {
-    "bytes_list": list,
-    "int64_list": partial(np.array, dtype=np.int64),
-    "float_list": partial(np.array, dtype=np.float32),
-}
+#: Lists of numbers of a ``tf.train.Example``, and what these are; the other list is of bytes.
+_NUMBERS = {"int64_list": np.int64, "float_list": np.float32}
 #: Features of RLDS that have one number for each step, to count the steps by.
 _PER_STEP = ("is_first", "is_last", "is_terminal", "discount", "reward")
-#: Definition of ``tf.train.Example``: messages with their fields, in the order of their numbers.
-_EXAMPLE = {
-    "BytesList": {"value": "repeated bytes"},
-    "FloatList": {"value": "repeated float"},
-    "Int64List": {"value": "repeated int64"},
-    "Feature": {"bytes_list": "BytesList", "float_list": "FloatList", "int64_list": "Int64List"},
-    "Entry": {"key": "string", "value": "Feature"},
-    "Features": {"feature": "repeated Entry"},
-    "Example": {"features": "Features"},
-}
 
 
 def is_tfrecord(path: Path) -> bool:
@@ -65,7 +52,8 @@ def open_tfrecord(path: Path) -> LogSource:
         raise DataError(f"{path} has no TFRecord file (*.tfrecord or *.tfrecord-00000-of-00008).")
     folder = files[0].parent
     widths = _step_widths(folder / "features.json")
-    about = _json(folder / "dataset_info.json").get("name", "")
+    info = folder / "dataset_info.json"
+    about = read_json(info).get("name", "") if info.is_file() else ""
     pamy2 = any(known in f"{files[0].absolute()} {about}" for known in PAMY2)
     start = next(chain.from_iterable(map(records, files)), None)
     if start is None:
@@ -126,10 +114,10 @@ def _columns(
     columns, wanted = dict[str, np.ndarray](), {re.sub(r":\d+$", "", name) for name in names}
     for key, values in lists.items():
         width = widths.get(key, len(values) // counts[0])
-        if width * counts[0] == len(values):
+        if width * counts[0] == len(values) and width <= memory.MOST_COLUMNS:
             own = [key] if width == 1 else [f"{key}:{k}" for k in range(width)]
             columns |= {name: values[k::width] for k, name in enumerate(own)}
-        elif key in wanted:
+        elif key in wanted and width <= memory.MOST_COLUMNS:
             has = f"{where} has {len(values)} numbers of {key!r} for {counts[0]} steps"
             raise DataError(f"{has}, not the same for each step.")
     return counts[0], columns
@@ -150,6 +138,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
                 todo = f"copy it again, or keep the {number - 1} records before it"
                 keep = f"head -c {at} {path.name} > whole.tfrecord"
                 raise DataError(f"{path} is cut off: {end}; {todo}: {keep}")
+            memory.take(3 * length, f"Record {number} of {path}", path)  # bytes, message, arrays
             data = b"" if wrong else file.read(length)
             if wrong or _is_wrong(data, file.read(4)):
                 of = f"the {wrong or 'data'} of record {number} (from byte {at})"
@@ -170,18 +159,11 @@ def _is_wrong(data: bytes, checksum: bytes) -> bool:
 @cache
 def _example_class() -> Any:
     """``tf.train.Example`` as a class of the protobuf library."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-    file = descriptor_pb2.FileDescriptorProto(name="example", package="tf", syntax="proto3")
-    for name, fields in _EXAMPLE.items():
-        message = file.message_type.add(name=name)
-        for number, (key, what) in enumerate(fields.items(), 1):
-            kind, label = what.split()[-1], 3 if " " in what else 1
-            own = {"type_name": f".tf.{kind}"} if kind in _EXAMPLE else {}
-            type = f"TYPE_{'MESSAGE' if own else kind.upper()}"
-            message.field.add(name=key, number=number, label=label, type=type, **own)
+    text = Path(__file__).with_name("example.textproto").read_text(encoding="utf-8")
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(text_format.Parse(text, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tf.Example"))
 
 
@@ -195,16 +177,11 @@ def example_features(record: bytes, where: str) -> Features:
         raise DataError(f"{where} cannot be read: it is no tf.train.Example ({error}).") from None
     found: Features = {}
     for entry in entries:
-        kind = next(filter(entry.value.HasField, _LISTS), "float_list")
-        found[entry.key] = _LISTS[kind](getattr(entry.value, kind).value)
+        kind = next(filter(entry.value.HasField, ("bytes_list", *_NUMBERS)), "float_list")
+        values = getattr(entry.value, kind).value
+        numbers = kind in _NUMBERS
+        found[entry.key] = np.array(values, _NUMBERS[kind]) if numbers else list(values)
     return found
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text())) if path.is_file() else {}
-    except (ValueError, TypeError, OSError) as error:
-        raise DataError(f"{path} cannot be read ({error}); copy it again, or remove it.") from None
 
 
 def _step_widths(path: Path) -> dict[str, int]:
@@ -222,7 +199,7 @@ def _step_widths(path: Path) -> dict[str, int]:
             found[name[6:]] = int(np.prod([int(size) for size in shape]))
 
     try:
-        walk(_json(path), "")
-    except (TypeError, ValueError, AttributeError) as error:
+        walk(read_json(path) if path.is_file() else {}, "")
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} is not as TensorFlow Datasets writes it ({error}).") from None
     return {name: width for name, width in found.items() if width > 0}

@@ -6,9 +6,11 @@ import io
 import math
 import re
 import textwrap
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +44,7 @@ _NEEDLESS = re.compile(
     r'<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>| id="[A-Za-z0-9.]+_\d+"', re.DOTALL
 )
 LINES, TOGETHER, POINTS = 6, 8, 60  # In a chart, at most: lines, series of trials, points of one.
-#: The paper's names of outcomes, where they differ from ours.
-_OTHER = {"too long": "return too long", "too short": "return too short", "missed": "missed ball"}
+_WORDS: Any = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
@@ -291,16 +292,9 @@ def error_chart(found: Found[Any]) -> Figure:
         }
         for model in run.models[:LINES]
     }
-    caption = (
-        f"Every model starts from recorded states of {run.trajectories} trajectories, gets the "
-        f"recorded controls and runs on alone, in steps of {time_ahead(run.dt)}. Bands are 95 % "
-        "intervals over recordings."
-    )
-    return _line_chart(
-        lines, name=f"error-{slug(found.label)}", title="Error over how far is simulated ahead",
-        axis="simulated ahead [s]", quantity="mean absolute joint position error", unit=unit,
-        logarithmic=True, caption=caption,
-    )  # fmt: skip
+    words = {"trajectories": run.trajectories, "step": time_ahead(run.dt), "unit": unit}
+    drawn = _line_chart("error", lines, f"-{slug(found.label)}", **words)
+    return replace(drawn, logarithmic=True)
 
 
 def validation_losses(run: ArtifactRecord) -> Curve:
@@ -318,70 +312,53 @@ def _successes(run: ArtifactRecord) -> Curve:
     return {float(f"{steps / 1e6:.4g}"): Value(100.0 * part) for steps, part in sound}
 
 
-#: Charts of runs: what has one each, the curve of a run, title, and what it is about.
-_CURVES: Mapping[str, tuple[str, Callable[[ArtifactRecord], Curve], str, dict[str, str]]] = {
-    "fitting": ("loss", validation_losses, "Fitting, {} loss", {
-        "axis": "epoch", "quantity": "loss on trajectories held out, mean over the members",
-        "unit": "1"}),
-    "training": ("task", _successes, "Training {}", {
-        "axis": "million steps of the simulator",
-        "quantity": "episodes that succeed, in simulation", "unit": "%"}),
-}  # fmt: skip
+#: Charts of runs: what has one each, and the curve of a run.
+_CURVES: Mapping[str, tuple[str, Callable[[ArtifactRecord], Curve]]] = {
+    "fitting": ("loss", validation_losses),
+    "training": ("task", _successes),
+}
 
 
 def curve_charts(kind: str, found: Sequence[Found[ArtifactRecord]]) -> Iterator[Figure]:
     """Of the "fitting" of actuators or "training" of policies: a chart for each loss or task."""
-    field, curve, title, about = _CURVES[kind]
+    field, curve = _CURVES[kind]
     rows: dict[str, list[tuple[str, Curve]]] = {}
     for one in found:
         if line := curve(one.content):
             rows.setdefault(getattr(one.content.contract, field), []).append((one.label, line))
     for group in sorted(rows):
         for suffix, some in _parts(rows[group]):
-            name, words = f"{kind}-{slug(group)}{suffix}", title.format(task_words(group))
-            yield _line_chart(dict(some), name=name, title=words, **about)
+            what, name = task_words(group), f"-{slug(group)}{suffix}"
+            yield _line_chart(kind, dict(some), name, what=what)
 
 
 def transfer_charts(found: Trials) -> Iterator[Figure]:
     """Success of all, of each robot where there are several, and what became of the trials."""
     done = [one for one in found if one.content.trials]
-    words = ("trials that succeed", "%")
     for suffix, some in _parts(done, TOGETHER):
         known = [paper_figures().get(f"transfer-{one.content.task}") for one in some]
         paper = tuple(None if one is None else one.series["success"][0] for one in known)
         ours = Series("success", tuple(success(one.content) for one in some), paper)
-        caption = "Lines are Wilson's 95 % intervals."
-        if any(paper):
-            caption += (
-                " The paper's bars are its main policy of the task on the real robot, 100 trials: "
-                "another robot, so a landmark rather than a rival."
-            )
-        name, title = f"transfer-success{suffix}", "Transfer: trials that succeed"
-        yield Figure(name, title, "bars", "", _places(some), *words, (ours,), caption=caption)
+        yield _chart("transfer-success", _places(some), [ours], suffix, paper=any(paper))
     for suffix, some in _parts([one for one in done if len(one.content.robot_seeds) > 1]):
         every = {seed for one in some for seed in one.content.robot_seeds}
         seeds = sorted(seed for seed in every if seed is not None)
         each = [{k: success(one.content.on(k)) for k in one.content.robot_seeds} for one in some]
         rows = zip(_places(some), each, strict=True)
         series = [Series(run, tuple(map(row.get, seeds))) for run, row in rows]
-        caption = "Robots of one design differ in masses, friction, tendons and encoder zeros."
-        places, title = tuple(f"robot {seed}" for seed in seeds), "Transfer, robot by robot"
-        name = f"transfer-robots{suffix}"
-        yield Figure(name, title, "bars", "", places, *words, tuple(series), caption=caption)
+        yield _chart("transfer-robots", [f"robot {seed}" for seed in seeds], series, suffix)
     for task in sorted({one.content.task for one in done}):
         some = [one for one in done if one.content.task == task]
         outcomes = paper_figures().get(f"{task}-outcomes")
         counts, series = [(one.content.outcomes(), len(one.content.trials)) for one in some], []
         for name in dict.fromkeys(name for each, _ in counts for name in each):
-            theirs = outcomes.series.get(_OTHER.get(name, name), (None,)) if outcomes else ()
+            other = _WORDS["outcomes"].get(name, name)
+            theirs = outcomes.series.get(other, (None,)) if outcomes else ()
             shares = (_share(each.get(name, 0), total) for each, total in counts)
             series.append(Series(name, (*shares, *theirs[:1])))
-        yield Figure(
-            f"transfer-outcomes-{slug(task)}", f"What became of the trials: {task_words(task)}",
-            "stacked", "", (*(one.label for one in some), *(["the paper's"] if outcomes else [])),
-            "share of all trials", "%", tuple(series),
-            caption="The paper's row is its main policy on the real robot." if outcomes else "",
-        )  # fmt: skip
+        places = [*(one.label for one in some), *(["the paper's"] if outcomes else [])]
+        words: Any = {"what": task_words(task), "paper": outcomes is not None}
+        yield _chart("transfer-outcomes", places, series, f"-{slug(task)}", **words)
 
 
 def _places(done: Trials) -> tuple[str, ...]:
@@ -391,11 +368,21 @@ def _places(done: Trials) -> tuple[str, ...]:
     return tuple(task_words(task) + run for task, run in zip(tasks, runs, strict=True))
 
 
-def _line_chart(lines: Mapping[str, Curve], **about: Any) -> Figure:
+def _line_chart(about: str, lines: Mapping[str, Curve], suffix: str, **words: Any) -> Figure:
     """Lines whose points are at places of their own."""
-    places = tuple(sorted({place for line in lines.values() for place in line}))
-    series = tuple(Series(row, tuple(map(line.get, places))) for row, line in lines.items())
-    return Figure(kind="lines", places=places, series=series, **about)
+    places = sorted({place for line in lines.values() for place in line})
+    series = [Series(row, tuple(map(line.get, places))) for row, line in lines.items()]
+    return _chart(about, places, series, suffix, **words)
+
+
+def _chart(
+    about: str, places: Any, series: Any, suffix: str, *, paper: bool = False, **words: Any
+) -> Figure:
+    """The chart ``about`` of ``charts.toml``, with ``words`` in its braces."""
+    texts = {**_WORDS[about]}
+    words["paper"] = texts.pop("paper", "") * paper
+    texts = {name: text.format(**words) for name, text in texts.items()}
+    return Figure(f"{about}{suffix}", places=tuple(places), series=tuple(series), **texts)
 
 
 def _parts(items: Sequence[Any], most: int = LINES) -> list[tuple[str, list[Any]]]:

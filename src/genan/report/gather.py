@@ -2,6 +2,7 @@
 
 import json
 import os
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -21,6 +22,7 @@ from genan.words import plural
 T = TypeVar("T")
 Runs = Sequence[Path]  # Files and folders.
 
+_KINDS: Any = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 JOBS = {"job.json", "seconds.json", "folds.json"}
 """A folder with one of these is a job of a study, or holds the fits of a cross-validation. What
 they found is in the result of the whole."""
@@ -60,18 +62,8 @@ class Material:
 
     def counted(self) -> str:
         """How much there is of what: "7 studies, 1 film"."""
-        parts = (
-            (self.inspections, "inspected recording", None),
-            (self.actuators, "fitted actuators", "fitted actuators"),
-            (self.evaluations, "evaluation", None),
-            (self.policies, "policy", "policies"),
-            (self.transfers, "series of transfer trials", "series of transfer trials"),
-            (self.studies, "study", "studies"),
-            (self.searches, "search", "searches"),
-            (self.films, "film", None),
-        )
-        words = [plural(len(part), one, many) for part, one, many in parts if part]
-        return ", ".join(words) or "nothing"
+        counts = ((len(getattr(self, kind)), words) for kind, words in _KINDS["counted"].items())
+        return ", ".join(plural(count, *words) for count, words in counts if count) or "nothing"
 
 
 def gather(runs: Runs, *, leave_out: Path | None = None) -> Material:
@@ -168,11 +160,6 @@ def _load_evaluation(path: Path) -> SimpleNamespace:
     )  # fmt: skip
 
 
-_PICTURES = {
-    "data": ("trajectories", "coverage", "signals", "frequency-response", "hysteresis"),
-    "actuators": ("rollouts", "held-control", "trust"),
-}
-"""Pictures of ``inspect``, ``identify`` and ``evaluate``, by the section they belong to."""
 _READERS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
     f"*{SUFFIX}": ("studies", StudyResult.load),
     f"*{SEARCH_SUFFIX}": ("searches", SearchResult.load),
@@ -185,7 +172,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
     "*.gif": ("films", lambda path: None),
 } | {
     f"{name}.png": ("pictures", lambda path, section=section: section)
-    for section, names in _PICTURES.items()
+    for section, names in _KINDS["pictures"].items()
     for name in names
 }
 _LOOKED_FOR = ", ".join(name for name in _READERS if not name.endswith(".png"))

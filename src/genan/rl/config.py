@@ -1,14 +1,17 @@
 """Settings of PPO and of a training, and the presets of the tasks. Nothing here needs JAX."""
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from genan.errors import check_choices, check_numbers, refuse
 from genan.tasks.registry import TrainingPreset, task_entry, task_settings
 
 ACTIVATIONS = ("leaky_relu", "elu", "tanh")
+_NAMES = tomllib.loads(Path(__file__).with_name("other_names.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -97,21 +100,15 @@ class PPOSettings:
         """Everything here as JSON can hold it."""
         return {**asdict(self), "hidden": list(self.hidden)}
 
-
-PPO_NAMES_0_1 = {
-    "discount": "gamma", "trace": "gae_lambda", "rate": "learning_rate",
-    "entropy_scale": "entropy_coef", "ratio_clip": "clip_range", "value_clip": "value_clip_range",
-    "value_scale": "value_coef", "rollouts": "num_steps_per_env",
-    "mini_batches": "num_minibatches", "epochs": "num_epochs", "grad_norm_clip": "max_grad_norm",
-    "rate_factor": "learning_rate_factor", "rate_min": "min_learning_rate",
-    "rate_max": "max_learning_rate", "initial_deviation": "init_std", "deviation_min": "min_std",
-    "deviation_max": "max_std",
-}  # fmt: skip
+    def named_as_in(self, other: str) -> dict[str, Any]:
+        """The settings that ``other``, a table of ``other_names.toml``, has, by its names."""
+        return {theirs: getattr(self, ours) for theirs, ours in _NAMES[other].items()}
 
 
 def convert_ppo_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of PPO as genan 0.1 wrote them, under their present names."""
-    found = {PPO_NAMES_0_1.get(name, name): value for name, value in settings.items()}
+    names = _NAMES["genan-0-1"]
+    found = {names.get(name, name): value for name, value in settings.items()}
     if not found.pop("clip_values", True):
         found["value_clip_range"] = 0.0
     return found

@@ -19,12 +19,12 @@ import numpy as np
 from genan.actuator.settings import frozen
 from genan.data import Channels
 from genan.errors import GenanError, SettingError, check_choices, check_numbers, listing, refuse
-from genan.files import ArtifactFormat
+from genan.files import ArtifactFormat, check_types
 from genan.rl import numpy_policy
 from genan.rl.config import ACTIVATIONS, convert_ppo_settings
 from genan.rl.numpy_policy import FORMAT, NAMES_0_1, VERSIONS
 from genan.robot import Robot
-from genan.robot.package import bundled_policy
+from genan.robot.package import bundled_policy, is_bundled
 from genan.tasks.registry import TaskSettings
 
 TOLERANCE = 1e-6  # Part by which two periods, scales or bounds may differ and be the same.
@@ -42,6 +42,7 @@ KIND = ArtifactFormat(
     again="train again", others=(("actuator.json", "actuators"),),
     unfinished="The training in it is unfinished: run it to its end first.",
     finished="holds a finished policy; give another --out, or --overwrite.",
+    trusted=is_bundled,
 )  # fmt: skip
 _NAMES_0_1 = {**NAMES_0_1, "envs": "num_envs", "learning/deviation": "learning/std"}
 """What genan 0.1 (version 1 of the format) called entries of contract and record, and arrays."""
@@ -198,10 +199,11 @@ class PolicyContract:
             found["constants_json"] = json.dumps(_renamed(found["constants"]), sort_keys=True)
             made = cls(**{field.name: found[field.name] for field in fields(cls)})
             two = f"a rate of {found['rate']:g} Hz, and {made.rate:g} Hz by dt and action_repeat"
+            check_types(made)
             same = math.isclose(found["rate"], made.rate, rel_tol=TOLERANCE)
             refuse((not same, f"The policy has {two}; train again."), error=PolicyError)
             return made
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             lacks = f"The policy's contract is not complete ({type(error).__name__}: {error})"
             raise PolicyError(f"{lacks}; export it again or train again.") from None
 

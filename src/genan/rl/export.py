@@ -16,8 +16,9 @@ from safetensors.numpy import save as tensor_bytes
 from genan.errors import refuse
 from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, render, run_module
 from genan.rl import numpy_policy
-from genan.rl.contract import CONTRACT, KIND, WEIGHTS, PolicyContract, PolicyError
+from genan.rl.contract import KIND, PolicyError
 from genan.rl.policy import Policy
+from genan.signature import SIGNATURE
 
 TOLERANCE = 1e-5  # Largest difference from the policy, as a part of the largest action.
 RUNTIME, README = "numpy_policy.py", "README.txt"
@@ -33,9 +34,10 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     to use them. A folder that is there keeps its other files. Returns ``out``."""
     source = Path(artifact_folder)
     policy = Policy.load(source)
-    contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
+    contents = KIND.contents(source, SIGNATURE)
     contents[RUNTIME] = Path(numpy_policy.__file__).read_bytes()
-    contents[README] = _readme(policy.contract).encode()
+    readme = Path(__file__).with_name("numpy_readme.txt")
+    contents[README] = render(readme, contract=policy.contract).encode()
     check = lambda folder: _accept("NumPy", policy, difference_numpy(policy, folder))
     return place_folder(Path(out), contents, check)
 
@@ -130,7 +132,3 @@ def _model(policy: Policy, opset: int) -> bytes:
     metadata |= {name: str(getattr(contract, name)) for name in ("dt", "action_repeat", "rate")}
     metadata |= {name: ", ".join(getattr(contract, name)) for name in ("joints", "controls")}
     return graph.model("policy", inputs, outputs, metadata)
-
-
-def _readme(contract: PolicyContract) -> str:
-    return render(Path(__file__).with_name("numpy_readme.txt"), contract=contract)

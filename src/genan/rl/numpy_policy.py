@@ -84,7 +84,10 @@ class NumpyPolicy:
             activation = str(contract["network"]["activation"])
             if not (self.dt > 0.0 and self.action_repeat > 0 and self.action_scale > 0.0):
                 raise ValueError("dt, action_repeat or action_scale out of range")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            rate, own = float(contract["rate"]), 1.0 / (self.dt * self.action_repeat)
+            if not math.isclose(rate, own, rel_tol=DT_TOLERANCE):
+                raise ValueError(f"a rate of {rate:g} Hz, and {own:g} Hz by dt and action_repeat")
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             lacks = f"The policy's contract is not complete ({type(error).__name__}: {error})"
             raise NumpyPolicyError(f"{lacks}; export it again or train again.") from None
         there = f"there are: {', '.join(map(repr, ACTIVATIONS))}"
@@ -111,6 +114,7 @@ class NumpyPolicy:
             for k, (rows, columns) in enumerate(zip(widths, widths[1:]))  # noqa: B905, RUF007
         ]
         self._mean, self._std = get("scale.mean", self._inputs), get("scale.std", self._inputs)
+        _refuse(not (self._std > 0.0).all(), f"{where} has a std of 0 or less; train again.")
         get("log_std", self.nu)
 
     def __call__(self, observation: Any) -> np.ndarray:
@@ -206,7 +210,7 @@ def _read_contract(path: Path) -> dict[str, Any]:
         settings: dict[str, Any] = json.loads(content)
         seal = settings.pop("seal")
         form, version = settings["format"], settings["version"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         wrong = f"{path} is not a contract of genan, or is damaged"
         raise NumpyPolicyError(f"{wrong}; fetch it again or train again.") from None
     reads = f"this file reads {FORMAT!r}, version {' and '.join(map(str, VERSIONS))}"

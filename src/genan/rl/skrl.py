@@ -165,30 +165,16 @@ def from_flax(policy: Parameters, value: Parameters) -> ppo.Networks:
     return ppo.Networks(tuple(layers), ours["log_std"])
 
 
-SKRL_NAMES = {
-    "rollouts": "num_steps_per_env", "learning_epochs": "num_epochs",
-    "mini_batches": "num_minibatches", "discount_factor": "gamma", "gae_lambda": "gae_lambda",
-    "learning_rate": "learning_rate", "grad_norm_clip": "max_grad_norm",
-    "ratio_clip": "clip_range", "value_clip": "value_clip_range", "value_loss_scale": "value_coef",
-}  # fmt: skip
-SKRL_RATES = {
-    "kl_threshold": "kl_threshold", "kl_factor": "kl_factor", "lr_factor": "learning_rate_factor",
-    "min_lr": "min_learning_rate", "max_lr": "max_learning_rate",
-}  # fmt: skip
-"""What skrl calls the settings of PPO, and those of its adaptive learning rate."""
-
-
 def configuration(settings: PPOSettings, *, observations: int, device: Any) -> PPO_CFG:
     """What ``settings`` are to skrl; its checkpoints (pickle) and TensorBoard files are off."""
-    options = {theirs: getattr(settings, ours) for theirs, ours in SKRL_NAMES.items()}
+    options = settings.named_as_in("skrl")
     for part, size in (("observation", observations), ("value", 1)):
         if getattr(settings, f"scale_{part}s"):
             options[f"{part}_preprocessor"] = RunningStandardScaler
             options[f"{part}_preprocessor_kwargs"] = {"size": size, "device": device}
     if settings.kl_mode == "adaptive":
-        rates = {theirs: getattr(settings, ours) for theirs, ours in SKRL_RATES.items()}
         options["learning_rate_scheduler"] = KLAdaptiveLR
-        options["learning_rate_scheduler_kwargs"] = rates
+        options["learning_rate_scheduler_kwargs"] = settings.named_as_in("skrl-adaptive")
     # An entropy that is only reported moves nothing.
     entropy = settings.entropy_coef if settings.entropy_in_gradient else 0.0
     stop = settings.kl_threshold if settings.kl_mode == "stop" else 0.0

@@ -18,7 +18,7 @@ from genan import actuator
 from genan.actuator import Ensemble
 from genan.actuator.ensemble import Precision
 from genan.errors import GenanError, SettingError, listing, refuse
-from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
+from genan.files import CHECKPOINT, load_checkpoint, save_checkpoint
 from genan.jax_setup import QUICK, compiling
 from genan.rl.config import PPOSettings, TrainSettings
 from genan.rl.config import preset as presets
@@ -202,10 +202,9 @@ class PolicyTraining:
             "task": {"name": self.task.name, **self.task.settings()},
             "ppo": self.ppo_settings.settings(),
             "training": {**self.settings.settings(), "precision": self.precision},
-            "updates": self.updates,
-            "robot": self.robot.name,
+            "updates": self.updates, "robot": self.robot.name,
             "actuators": actuator_fingerprint(self.ensemble),
-        }
+        }  # fmt: skip
 
     @property
     def steps(self) -> int:
@@ -342,7 +341,7 @@ class PolicyTraining:
             for which, seed in enumerate(self.seeds if len(judged) > 1 else ()):
                 self.policy(judged[which], which=which).save(self.out / f"seed-{seed}")
             result.policy.save(self.out)
-            remove_checkpoint(self.out)
+            (self.out / CHECKPOINT).unlink(missing_ok=True)
         return result
 
     def _result(self, judgement: Judgement | None, which: int = 0) -> TrainingResult:

@@ -153,6 +153,12 @@ def bundled_policy(name: str) -> Path:
     return there[found[0]]
 
 
+def is_bundled(folder: Path) -> bool:
+    """Whether the artifact in ``folder`` came with a robot, installed as its code was."""
+    found = (*_bundled("actuators/actuator.json"), *_bundled("policies/*/policy.json"))
+    return folder.resolve() in {path.parent.resolve() for _, path in found}
+
+
 def _bundled(pattern: str) -> Iterator[tuple[str, Path]]:
     """Robots and files in their folders."""
     for robot in robot_names():

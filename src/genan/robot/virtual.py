@@ -3,26 +3,14 @@
 physics are its own: it imports nothing of genan's dynamics, actuators or simulator."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
 from genan.errors import SettingError
 from genan.robot.robot import Robot
-
-
-class PureRobot(NamedTuple):
-    """Virtual robots as pure functions for JAX, so that many go through one compiled program. The
-    functions are of one robot, and the same objects at each call: programs are known by them."""
-
-    state: Any  # Everything that they remember, a pytree of arrays with a leading axis.
-    next_trial: Callable[[Any], Any]  # From state to state, as ``VirtualRobot.next_trial``.
-    command: Callable[[Any, Any], Any]  # The state after a period at the controls [nu].
-    read: Callable[[Any], Any]  # Joint positions that the sensors report [nq] [rad or m].
-    bench: Callable[[], AbstractContextManager[None]]  # Precision and device that it is run with.
 
 
 class VirtualRobot(ABC):
@@ -61,11 +49,6 @@ class VirtualRobot(ABC):
     def truth_for_evaluation_only(self) -> Mapping[str, Float[np.ndarray, " n"]]:
         """The values of ``truth_sizes`` now: to judge a model, never to train or control."""
         return {}
-
-    def pure(self, hours: Float[np.ndarray, " robots"]) -> PureRobot | None:
-        """A robot like this one for each of ``hours`` [h] of operation behind it, just switched
-        on; None where it is not written in JAX."""
-        return None
 
     def play(
         self, u: Float[np.ndarray, "batch T nu"], *, hours: Float[np.ndarray, " batch"], keep: int

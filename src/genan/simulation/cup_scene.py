@@ -27,25 +27,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from genan.dynamics import ChainDynamics
+from genan.dynamics import ChainDynamics, chain
 from genan.dynamics.base import check_shapes
-from genan.dynamics.chain import (
-    Scalar,
-    Scalars,
-    Vector,
-    add,
-    assemble,
-    cross,
-    dot,
-    mul,
-    place,
-    plus,
-    rotate,
-    scale,
-    solve,
-    unrotate,
-)
-from genan.errors import RobotError, SettingError, check_numbers
+from genan.dynamics.chain import Scalar, Scalars, Vector, add, cross, dot, mul, plus, scale
+from genan.errors import RobotError, check_numbers, refuse
 from genan.robot import Robot
 from genan.simulation.simulator import Tip, rounded
 
@@ -86,18 +71,16 @@ class CupSettings:
 
     def __post_init__(self) -> None:
         check_numbers(self, _RULES)
-        ball, opening = 1e3 * self.ball_radius, 1e3 * self.opening_radius
-        if not ball < opening:
-            raise SettingError(
-                f"A ball of radius {ball:g} mm does not fit into an opening of radius {opening:g} "
-                "mm; give a smaller ball_radius, a larger cup_radius or a thinner cup."
-            )
-        deepest, string = self.floor + self.ball_radius - self.attachment, self.string_length
-        if not deepest < string:
-            raise SettingError(
-                f"A string of {1e3 * string:g} mm does not reach the ball's place in the cup, "
-                f"{1e3 * deepest:g} mm from its attachment; give a longer string_length."
-            )
+        ball, opening = self.ball_radius, self.opening_radius
+        deepest, string = self.floor + ball - self.attachment, self.string_length
+        wide = f"A ball of radius {1e3 * ball:g} mm does not fit into an opening of radius"
+        smaller = "give a smaller ball_radius, a larger cup_radius or a thinner cup"
+        short = f"A string of {1e3 * string:g} mm does not reach the ball's place in the cup"
+        longer = f"{1e3 * deepest:g} mm from its attachment; give a longer string_length"
+        refuse(
+            (not ball < opening, f"{wide} {1e3 * opening:g} mm; {smaller}."),
+            (not deepest < string, f"{short}, {longer}."),
+        )
 
     @property
     def opening_radius(self) -> float:
@@ -375,9 +358,9 @@ class CupScene(eqx.Module):
         length = cup.string_length if state.string_length is None else state.string_length
 
         # The arm without the ball.
-        poses = place(self.dynamics.links, q)
+        poses = chain.place(self.dynamics.links, q)
         inertia = self.dynamics.inertia(poses)
-        inverse = [solve(inertia, unit) for unit in np.eye(n).tolist()]
+        inverse = [chain.solve(inertia, unit) for unit in np.eye(n).tolist()]
         force = self.dynamics.net_force(poses, q, qd, [tau[i] for i in range(n)])
         qd = [add(v, mul(dt, dot(row, force))) for v, row in zip(qd, inverse, strict=True)]
         back = _LIMIT_RECOVERY
@@ -398,10 +381,10 @@ class CupScene(eqx.Module):
             velocity = pose.to_link(velocity)
             axes = [*(pose.to_link(axis) for axis in axes), (0.0, 0.0, 1.0)]
             arms = [*(pose.to_link(arm) for arm in arms), ball]
-        columns = [unrotate(turn, cross(axis, arm)) for axis, arm in zip(axes, arms, strict=True)]
-        ball = unrotate(turn, plus(ball, scale(-1.0, self.tip.position)))
+        columns = [chain.unrotate(turn, moment) for moment in map(cross, axes, arms)]
+        ball = chain.unrotate(turn, plus(ball, scale(-1.0, self.tip.position)))
         moved = (scale(-v, column) for v, column in zip(qd, columns, strict=True))
-        free = plus(unrotate(turn, velocity), *moved)
+        free = plus(chain.unrotate(turn, velocity), *moved)
 
         # The string is no longer than itself after the step; only the cup has friction.
         away = (ball[0], ball[1], ball[2] - cup.attachment)
@@ -414,11 +397,11 @@ class CupScene(eqx.Module):
             contacts.append((one.normal, one.target(cup, free, dt), one.sliding(free)))
         answers = _answers(inverse, columns, mass)
         push, motion = _solve_impulses([*qd, *free], answers, limits, contacts, cup.friction)
-        push = rotate(turn, push)
+        push = chain.rotate(turn, push)
         for pose in reversed(poses):
             push = pose.to_parent(push)
         velocities = [*motion[:n], *plus(flight, scale(1.0 / mass, push))]
-        qvel = assemble(velocities, np.arange(n + 3), state.qvel.dtype)
+        qvel = chain.assemble(velocities, np.arange(n + 3), state.qvel.dtype)
         return replace(state, qpos=state.qpos + dt * qvel, qvel=qvel)
 
 

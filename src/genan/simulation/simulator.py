@@ -117,9 +117,8 @@ class Tip:
         model, links, tip = robot.mj_model, read_links(robot.mj_model), robot.tip
         chain = all(link.parent == index - 1 for index, link in enumerate(links))
         if not chain or robot.dof != tuple(range(robot.nq)):
-            raise RobotError(
-                f"{robot.name!r} is no single chain of joints listed from the base on."
-            )
+            other = "is no single chain of joints listed from the base on"
+            raise RobotError(f"{robot.name!r} {other}.")
         data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, data)
         turn, origin = np.eye(3), np.zeros(3)  # of the last link, as the model was drawn
@@ -332,10 +331,8 @@ class Settling:
         if any(map(gt, low, high)):
             raise SettingError(f"u_lower {low} must not be above u_upper {high}.")
         if min(self.hold, self.ramp) < 1 or not 0.0 <= self.ramped <= 1.0:
-            raise SettingError(
-                "Holding and ramping take at least one step and the ramped part lies from 0 to 1, "
-                f"not {self.hold}, {self.ramp} and {self.ramped:g}."
-            )
+            must = "Holding and ramping take at least one step and the ramped part lies from 0 to 1"
+            raise SettingError(f"{must}, not {self.hold}, {self.ramp} and {self.ramped:g}.")
 
 
 @final
@@ -409,10 +406,9 @@ class Divergence(eqx.Module):
 
 def write_divergence(divergence: Divergence, path: Path, **about: Any) -> None:
     """Write the first diverged state to ``path``, with ``about``: what was running."""
-    arrays = {
-        jax.tree_util.keystr(where, simple=True, separator="."): np.asarray(leaf)
-        for where, leaf in jax.tree_util.tree_leaves_with_path(divergence.state)
-    }
+    name = partial(jax.tree_util.keystr, simple=True, separator=".")
+    leaves = jax.tree_util.tree_leaves_with_path(divergence.state)
+    arrays = {name(where): np.asarray(leaf) for where, leaf in leaves}
     arrays["action"] = np.asarray(divergence.action)
     text = json.dumps({"count": int(divergence.count), **about})
     write_atomically(path, save(arrays, metadata={"fault": text}))

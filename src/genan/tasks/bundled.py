@@ -2,6 +2,7 @@
 arm. Nothing here needs JAX. The values are the paper's unless a line says otherwise."""
 
 import math
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,7 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from genan.tasks.ball import Court, Triple
+from genan.actuator.settings import frozen
+from genan.files import render
+from genan.tasks.ball import Court
 from genan.tasks.registry import TaskEntry, TaskSettings, TrainingPreset
 
 
@@ -75,118 +78,30 @@ class TableTennisSettings(TaskSettings):
     landing_paid: str = "once"  # Once, at the hit, or each-step from then on (another reading).
 
 
-# The paper's tables of hyperparameters. They do not say where the policy's standard deviation
-# starts: skrl's examples start it at 1. kl_threshold is among PPO's own settings there, so it is
-# the early stop. skrl of the paper's time (1.4) on JAX left the entropy out of the gradient; with
-# it, a weight of 0.025 drives the standard deviation to its bound.
-_COLUMNS = (
-    "gamma", "learning_rate", "entropy_coef", "clip_range", "num_steps_per_env", "num_minibatches",
-    "hidden", "activation",
-)  # fmt: skip
-_SHARED: dict[str, Any] = {
-    "init_std": 1.0, "kl_mode": "stop", "kl_threshold": 0.008, "value_clip_range": 0.2,
-    "max_grad_norm": 1.0, "value_coef": 1.0, "gae_lambda": 0.95, "num_epochs": 10,
-    "entropy_in_gradient": False, "output_gain": 1.0, "time_limit": "terminal",
-}  # fmt: skip
-_ROWS = {
-    "reacher": (0.9801, 3.949e-05, 0.025, 0.1521, 64, 32, (64,) * 4, "leaky_relu"),
-    "ball-in-a-cup": (0.9835, 1.201e-04, 0.005, 0.05882, 1024, 128, (128,) * 3, "elu"),
-    "table-tennis": (0.9815, 9.699e-05, 0.025, 0.1029, 128, 16, (128,) * 4, "tanh"),
-}
-_PAPER = {task: {**_SHARED, **dict(zip(_COLUMNS, row, strict=True))} for task, row in _ROWS.items()}
-
-# The cup needs noise to be found at all: a wide start, and a bonus that keeps it wide.
-_CUP: dict[str, Any] = {
-    "gamma": 0.99, "num_minibatches": 32, "init_std": 1.0, "entropy_coef": 0.003,
-    "hidden": (128,) * 3, "activation": "elu",
-}  # fmt: skip
-_BALLS = {"mass_spread": 0.15, "string_spread": 0.05}
-
-REACHER = TaskEntry(
-    ReacherSettings,
-    "genan.tasks.reacher:Reacher",
-    "genan.evaluation.transfer:ReacherTrials",
-    title="reacher",
-    summary="Reacher: move all joints to a given position within two seconds.",
-    outcomes=("reached", "not reached"),
-    observation={"goal": "joint positions to reach [{q}]"},
-    presets={"fast": TrainingPreset(), "paper": TrainingPreset(_PAPER["reacher"])},
-    number=("mean_error", "mean error [deg]"),
-)
-
-BALL_IN_A_CUP = TaskEntry(
-    BallInACupSettings,
-    "genan.tasks.ball_in_a_cup:BallInACup",
-    "genan.evaluation.transfer:CupTrials",
-    title="ball-in-a-cup",
-    summary="Ball-in-a-cup: swing up a ball that hangs on a string, and catch it in a cup at the "
-    "arm's end.",
-    outcomes=("in the cup", "string wrapped", "bounced out", "never in"),
-    observation={
-        "ball_position": "ball as it was last measured, in the cup's frame [m]",
-        "ball_velocity": "mean of the differences of the last measurements, in the cup's frame "
-        "[m/s]",
-    },
-    presets={
-        # Shaping finds the cup; the rest keeps to motions that the actuators know, with balls that
-        # are not all the same.
-        "fast": TrainingPreset(
-            _CUP, {"shaping_weight": 1000.0, "disagreement_weight": 0.25, "velocity_weight": 0.01,
-                   **_BALLS}, num_envs=4096, steps=150_000_000,
-        ),
-        # The paper's rewards; whole episodes, because only their end is paid.
-        "sparse": TrainingPreset(
-            {**_CUP, "num_steps_per_env": 200, "entropy_coef": 0.01}, _BALLS, num_envs=4096,
-            steps=150_000_000,
-        ),
-        "paper": TrainingPreset(_PAPER["ball-in-a-cup"], steps=150_000_000),
-    },
-    attempt="try",
-    scenery="genan.tasks.bundled:add_wooden_ball",
-)  # fmt: skip
-
-TABLE_TENNIS = TaskEntry(
-    TableTennisSettings,
-    "genan.tasks.table_tennis:TableTennis",
-    "genan.evaluation.transfer:TennisTrials",
-    title="table tennis",
-    summary="Table tennis: return a ball to the other side of the table.",
-    outcomes=("success", "too long", "too short", "missed", "side"),
-    observation={
-        "ball_position": "filtered ball in the world frame, the ball itself after the hit [m]",
-        "ball_velocity": "the same of its velocity [m/s]",
-        "racket_position": "middle of the racket in the world frame [m]",
-        "racket_velocity": "its velocity over the last period [m/s]",
-        "hit": "1 once the racket has hit the ball, 0 before",
-    },
-    presets={
-        "fast": TrainingPreset(
-            {"gamma": 0.99, "num_steps_per_env": 109, "hidden": (128,) * 3, "activation": "elu"}
-        ),
-        "paper": TrainingPreset(_PAPER["table-tennis"]),
-    },
-    attempt="ball",
-    scenery="genan.tasks.bundled:add_table_and_ball",
-    base=Court().base,
-    film_after=0.6,
-)
-
-_BOARD, _LINE, _NET = (0.08, 0.30, 0.45, 1.0), (0.95, 0.95, 0.95, 1.0), (0.85, 0.87, 0.90, 0.45)
-_METAL, _TARGET = (0.30, 0.32, 0.35, 1.0), (0.10, 0.62, 0.35, 0.30)
+def _tables(file: str) -> dict[str, Any]:
+    """What a TOML file next to this one says, by task; its lists as tuples."""
+    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
+    return dict(frozen(tomllib.loads(text)))
 
 
-def add_geom(body: Any, kind: str, size: Triple, pos: Triple, colour: tuple[float, ...]) -> None:
-    """A geom of half sizes ``size`` at ``pos`` [m], for the eye: nothing steps it."""
-    import mujoco
+def _entry(settings: type[TaskSettings], **more: Any) -> TaskEntry:
+    """The entry of a task, with its presets; the paper's tables have some settings for all."""
+    tables, name = _tables("presets.toml"), settings.name
+    tables[name]["paper"]["ppo"] |= tables["paper"]
+    presets = {preset: TrainingPreset(**table) for preset, table in tables[name].items()}
+    return TaskEntry(settings, presets=presets, **_tables("bundled.toml")[name], **more)
 
-    shape = {"size": list(size), "pos": list(pos), "rgba": list(colour)}
-    body.add_geom(type=getattr(mujoco.mjtGeom, f"mjGEOM_{kind}"), **shape)
+
+REACHER, BALL_IN_A_CUP = _entry(ReacherSettings), _entry(BallInACupSettings)
+TABLE_TENNIS = _entry(TableTennisSettings, base=Court().base)
 
 
 def add_ball(spec: Any, radius: float, colour: tuple[float, ...]) -> None:
     """A ball of ``radius`` [m] that the marker "ball" moves."""
+    import mujoco
+
     ball = spec.worldbody.add_body(name="ball", mocap=True)
-    add_geom(ball, "SPHERE", (radius, 0.0, 0.0), (0.0, 0.0, 0.0), colour)
+    ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0.0, 0.0], rgba=colour)
 
 
 def add_wooden_ball(spec: Any) -> None:
@@ -198,29 +113,12 @@ def add_wooden_ball(spec: Any) -> None:
 
 def add_table_and_ball(spec: Any) -> None:
     """Of table tennis: table, lines, net, target and ball."""
-    room = Court()
-    table, (x, y, z), (tx, ty, _) = room.table, room.table.centre, room.target
-    width, length, thick, line = table.half_width, table.half_length, 0.0125, 0.01
-    leg, net, wide = 0.5 * (z - 2.0 * thick), 0.5 * table.net_height, table.net_half_width
-    boxes = [((width, length, thick), (x, y, z - thick), _BOARD)]
-    for side in (-1.0, 1.0):
-        boxes += [
-            ((line, length, 0.0006), (x + side * (width - line), y, z), _LINE),
-            ((width, line, 0.0006), (x, y + side * (length - line), z), _LINE),
-        ]
-        for end in (-1.0, 1.0):
-            at = (x + 0.85 * side * width, y + 0.8 * end * length, leg)
-            boxes.append(((0.025, 0.025, leg), at, _METAL))
-        boxes.append(((0.012, 0.012, net + 0.01), (x + side * wide, y, z + net - 0.01), _METAL))
-    boxes += [
-        ((0.2 * line, length, 0.0006), (x, y, z), _LINE),
-        ((wide, 0.001, net - 0.008), (x, y, z + net - 0.008), _NET),
-        ((wide, 0.002, 0.008), (x, y, z + 2.0 * net - 0.008), _LINE),
-    ]
-    add_ball(spec, room.ball_radius, (1.0, 0.55, 0.08, 1.0))
-    for box in boxes:
-        add_geom(spec.worldbody, "BOX", *box)
-    add_geom(spec.worldbody, "CYLINDER", (0.1, 0.0015, 0.0), (tx, ty, z), _TARGET)
+    import mujoco
+
+    court = Court()
+    text = render(Path(__file__).with_name("table.xml.j2"), court=court)
+    spec.attach(mujoco.MjSpec.from_string(text), frame=spec.worldbody.add_frame())
+    add_ball(spec, court.ball_radius, (1.0, 0.55, 0.08, 1.0))
 
 
 def sagging(

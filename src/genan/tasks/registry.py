@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from genan.errors import SettingError, check_choices, check_numbers, listing, refuse
+from genan.files import fits
 from genan.robot.package import find_package, installed, robot_names
 
 GROUP = "genan.tasks"  # Entry points of this group name task entries of other packages.
@@ -115,6 +116,8 @@ class TaskSettings:
                 found[name] = tuple(value)
             elif isinstance(value, str) and known[name] == Path | None:
                 found[name] = Path(value)
+        wrong = [name for name, value in found.items() if not fits(value, known[name])]
+        refuse((wrong, f"{trained} constants that cannot be: {listing(wrong)}."))
         return cls(**found)
 
 

@@ -30,6 +30,7 @@ from genan.rl.contract import PolicyContract
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.tasks.registry import task_entry
+from genan.viewer import page
 from genan.viewer.page import PAST, ArmNodes, GhostActuators, GhostMotion, ViewerPage, serving, show
 from genan.viewer.rendering import ArmKinematics, Joints, Limits, Point, Stage
 from genan.words import reading_unit
@@ -187,10 +188,8 @@ class LiveRobot(WrappedRobot):
     def _next(self) -> tuple[Controller, ...]:
         setup, robot = self._setup, self.robot
         if "goal_lower" in setup.constants:
-            goal, u = (
-                0.5 * (setup.constant(f"{name}_lower") + setup.constant(f"{name}_upper"))
-                for name in ("goal", "u")
-            )
+            ends = lambda name: [setup.constant(f"{name}_{end}") for end in ("lower", "upper")]
+            goal, u = (np.mean(ends(name), axis=0) for name in ("goal", "u"))
             self._goal = MovingGoal(goal if self._wished is None else self._wished, robot)
             self._status = "follows the goal"
             follow = PolicyController(setup.policy, self._goal, robot=robot, seconds=LONGEST)
@@ -318,9 +317,7 @@ class GoalHandle:
         self.q: Joints = limits[0] + FIRST * (limits[1] - limits[0])
         self._arm = ArmNodes(scene, "/goal", stage, "goal")
         self._arm.root.visible = True
-        self._handle = scene.add_transform_controls(
-            "/handle", scale=0.22, line_width=4.0, disable_rotations=True, depth_test=False
-        )
+        self._handle = scene.add_transform_controls("/handle", **page.STYLE["handle"])
         self._handle.on_update(self._drag)
         self._factors, self._sliders = [], []
         chance = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import contextlib
 import io
 import math
 import time
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.actuator.contract import read_contract
+from genan.actuator.settings import frozen
 from genan.errors import ActuatorError, GenanError, SettingError, refuse
 from genan.jax_setup import prepare
 from genan.plotting import COLOURS, GREY
@@ -43,12 +45,8 @@ Rows = Float[np.ndarray, "n ..."]
 HOST = "127.0.0.1"  # Only this computer can reach the page.
 FRAMES, CURVES_EVERY = 30, 6  # Pictures a second, and from one drawing of the curves to the next.
 LATER = 1.5  # Compiling begins so long after the first browser came, which draws meanwhile [s].
-#: Arms that are not the real one: their colour, and by how much thicker they lie over it [m].
-LOOKS: dict[str, tuple[RGBA, float]] = {
-    "ghost": ((0.0, 0.447, 0.698, 0.4), 0.0012),
-    "member": ((0.337, 0.706, 0.914, 0.2), 0.0006),
-    "goal": ((0.0, 0.62, 0.451, 0.3), 0.0024),
-}
+STYLE: Any = frozen(tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")))
+LOOKS: dict[str, tuple[RGBA, float]] = STYLE["arms"]
 FACETS, COARSE = 20, 10  # Corners of a circle, and of a faint one: graphics may be slow.
 STILL = 1e-6  # What moves or turns by less than this has not [m, or of a quaternion].
 _PIECES = 64  # Pieces that all lines have together, at most.
@@ -96,8 +94,8 @@ def add_body(
     for k, (mesh, colour) in enumerate(shapes(model, body, look)):
         node = node or scene.add_frame(name, show_axes=False, **frame)
         scene.add_mesh_simple(
-            f"{name}/{k}", mesh.vertices, mesh.faces, color=colour[:3], cast_shadow=False,
-            opacity=None if colour[3] >= 1.0 else colour[3], receive_shadow=False,
+            f"{name}/{k}", mesh.vertices, mesh.faces, color=colour[:3],
+            opacity=None if colour[3] >= 1.0 else colour[3], **STYLE["mesh"],
         )  # fmt: skip
     return node
 
@@ -137,8 +135,8 @@ class MarkerNodes:
         nodes = {name: add_body(scene, f"/{name}", model, k, visible=False) for name, k in bodies}
         self._bodies = {name: node for name, node in nodes.items() if node is not None}
         # Lines keep their number of pieces: those that are not needed have no length.
-        none, wide = np.zeros((_PIECES, 2, 3)), {"thickness": 2.0, "thickness_units": "screen"}
-        self._lines = scene.add_line_segments("/lines", none, none, **wide)
+        none = np.zeros((_PIECES, 2, 3))
+        self._lines = scene.add_line_segments("/lines", none, none, **STYLE["lines"])
 
     def place(self, markers: Mapping[str, np.ndarray]) -> None:
         """Show what ``markers`` has [m], and hide what it has not."""
@@ -160,15 +158,9 @@ def draw_stage(server: Any, stage: Stage) -> None:
     # No shadows and no reflections: computers without graphics look too.
     scene.configure_default_lights(cast_shadow=False)
     scene.configure_environment_map(None)
-    scene.add_light_hemisphere(
-        "/room/sky", sky_color=(255, 255, 255), ground_color=(196, 200, 206), intensity=1.6
-    )
+    scene.add_light_hemisphere("/room/sky", **STYLE["sky"])
     scene.world_axes.visible = False
-    scene.add_grid(
-        "/room/floor", size, size, cell_size=0.25, section_size=1.0, position=(x, y, stage.floor),
-        cell_color=(214, 217, 220), section_color=(190, 194, 199), shadow_opacity=0.0,
-        plane_color=(230, 232, 235), plane_opacity=1.0,
-    )  # fmt: skip
+    scene.add_grid("/room/floor", size, size, position=(x, y, stage.floor), **STYLE["floor"])
     add_body(scene, "/room", stage.model, 0)
     camera, (eye, _) = server.initial_camera, stage.eye()
     camera.look_at = np.array(stage.camera.lookat)
@@ -259,8 +251,8 @@ class ViewerPage(ABC):
         self._working = ThreadPoolExecutor(1, thread_name_prefix="genan-view")
         self._watched, self._started, self._pictures = 0.0, False, 0
         self._status, self._ghost_words, self._said = "", COMPUTING, ""
-        gui, blue = server.gui, (0, 114, 178)
-        gui.configure_theme(brand_color=blue, show_logo=False, show_share_button=False)
+        gui = server.gui
+        gui.configure_theme(**STYLE["theme"])
         gui.main_panel.dock_right()
         gui.main_panel.set_width(300)
         gui.add_markdown(f"### genan · {words}")
@@ -368,8 +360,7 @@ class GhostView:
         self._alone = [ArmNodes(scene, f"/{name}", stage, "member") for name in names]
         self._cloud = scene.add_point_cloud(
             "/cloud", np.zeros((members * (PAST + 1), 3), np.float32), LOOKS["ghost"][0][:3],
-            point_size=0.006, point_shape="circle", precision="float32", position=stage.base,
-            visible=False,
+            position=stage.base, visible=False, **STYLE["cloud"],
         )  # fmt: skip
         self._names = [MEAN, *names, NONE]
         first = self._names[0 if member is None else 1 + member]
@@ -471,12 +462,8 @@ class Curves:
         series = [line | {"label": n, "stroke": ink, "width": w} for n, (ink, w) in lines.items()]
         if self._cursor:
             series.append(line | {"label": "now", "stroke": GREY, "width": 1.0, "scale": "now"})
-        axis = {"font": "10px sans-serif", "gap": 2}
         return gui.add_uplot(
             data=tuple(np.array([0.0, 1.0]) * (k == 0) for k in range(1 + len(series))),
-            series=({"label": "t [s]"}, *series), title=title,
-            scales={"x": {"time": False}, "now": {"range": (0.0, 1.0)}},
-            axes=(axis | {"size": 26}, axis | {"size": 44}), cursor={"show": False},
+            series=({"label": "t [s]"}, *series), title=title, **STYLE["chart"],
             legend={"show": legend, "live": False, "markers": {"width": 2}},
-            height=150, padding=(4, 10, 0, 0),
         )  # fmt: skip

@@ -29,6 +29,7 @@ import mujoco
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from genan import memory
 from genan.errors import DataError, GenanError, listing, refuse
 from genan.robot import Robot
 
@@ -453,6 +454,8 @@ def trial_clip(folder: Path, trial: "TransferTrial", *, caption: str, after: flo
 
     robot, name = robot_folder(folder, trial.robot_seed), f"{trial.number:04d}.npz"
     ticks, path = (robot / FLIGHTS).with_suffix(".ticks") / name, robot / BALLS / name
+    for archive in filter(Path.exists, (ticks, path)):
+        memory.check_npz(archive)
     with np.load(ticks) as kept:
         acts = json.loads(str(kept["about"]))["phases"].index("PolicyController")
         sound = np.isfinite(kept["time"]) & np.isfinite(kept["q"]).all(axis=1)

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.polynomial.polynomial import polyfit
 
+from genan import memory
 from genan.errors import DataError, listing, refuse
 from genan.tasks.ball import Court
 from genan.tasks.ball.flight import BallFilter, at_ticks, filtered, smoothed
@@ -156,6 +157,7 @@ def _faults(ball: RecordedBall, court: Court) -> Iterator[tuple[bool, str]]:
 
 def _from_npz(path: Path, group: str | None) -> Parsed:
     try:
+        memory.check_npz(path)
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
     except (ValueError, OSError, zipfile.BadZipFile) as error:

@@ -19,6 +19,8 @@ from genan.robots.pamy2.virtual.columns import applied
 #
 # A plain 0.0 stays a plain 0.0: what is known to vanish costs nothing.
 
+Joints = Float[Array, "4"]  # A number per joint.
+Point = Float[Array, "3"]  # [m]
 Scalar = Array | float
 Vector = tuple[Scalar, Scalar, Scalar]
 Turn = tuple[Scalar, Scalar]  # Cosine and sine of an angle.
@@ -26,7 +28,7 @@ Turn = tuple[Scalar, Scalar]  # Cosine and sine of an angle.
 ZERO: Vector = (0.0, 0.0, 0.0)
 
 
-def vector(row: Float[Array, "3"]) -> Vector:
+def vector(row: Point) -> Vector:
     """The three entries of ``row``."""
     return row[0], row[1], row[2]
 
@@ -51,19 +53,10 @@ def minus(a: Scalar, b: Scalar) -> Scalar:
     return a if is_zero(b) else a - b
 
 
-def add(a: Vector, b: Vector) -> Vector:
-    """Sum of two vectors."""
-    return plus(a[0], b[0]), plus(a[1], b[1]), plus(a[2], b[2])
-
-
-def scale(s: Scalar, a: Vector) -> Vector:
-    """``s`` times the vector ``a``."""
-    return times(s, a[0]), times(s, a[1]), times(s, a[2])
-
-
-def sub(a: Vector, b: Vector) -> Vector:
-    """Difference of two vectors."""
-    return minus(a[0], b[0]), minus(a[1], b[1]), minus(a[2], b[2])
+#: Sum and difference of two vectors, and a vector times a number.
+add = lambda a, b: (plus(a[0], b[0]), plus(a[1], b[1]), plus(a[2], b[2]))
+sub = lambda a, b: (minus(a[0], b[0]), minus(a[1], b[1]), minus(a[2], b[2]))
+scale = lambda s, a: (times(s, a[0]), times(s, a[1]), times(s, a[2]))
 
 
 def dot(a: Vector, b: Vector) -> Scalar:
@@ -110,26 +103,24 @@ class RigidArm(eqx.Module):
     """Rigid bodies and passive joint elements."""
 
     offset: Float[Array, "4 3"]  # Joint origin in the frame of the link before it [m].
-    mass: Float[Array, "4"]  # Link masses [kg].
+    mass: Joints  # Link masses [kg].
     centre: Float[Array, "4 3"]  # Centre of mass from the joint origin [m].
     inertia: Float[Array, "4 6"]
     """Inertia about the centre of mass: xx, yy, zz, xy, xz, yz [kg m^2]."""
     stop: Float[Array, "2 4"]  # Lower and upper end stops [rad].
-    stop_stiffness: Float[Array, "4"]
+    stop_stiffness: Joints
     """Rubber of the end stops [N m/rad]; hardens with the square of the indentation too."""
-    stop_damping: Float[Array, "4"]  # Damping of the rubber [N m s/rad].
-    hose_stiffness: Float[Array, "4"]
+    stop_damping: Joints  # Damping of the rubber [N m s/rad].
+    hose_stiffness: Joints
     """Bending of hoses, guides and cables about the neutral pose [N m/rad]."""
-    q_neutral: Float[Array, "4"]  # Pose in which the hoses are relaxed [rad].
-    viscosity: Float[Array, "4"]  # Viscous friction of the joint [N m s/rad].
-    bearing_friction: Float[Array, "4"]  # Dry friction of bearings and seals [N m].
-    bearing_distance: Float[Array, "4"]  # Angle over which dry friction builds up (Dahl) [rad].
+    q_neutral: Joints  # Pose in which the hoses are relaxed [rad].
+    viscosity: Joints  # Viscous friction of the joint [N m s/rad].
+    bearing_friction: Joints  # Dry friction of bearings and seals [N m].
+    bearing_distance: Joints  # Angle over which dry friction builds up (Dahl) [rad].
     stiction: Float[Array, ""]  # How much more it holds at rest than in motion (Stribeck), a share.
     stiction_speed: Float[Array, ""]  # Speed at which that is over [rad/s].
 
-    def passive_torque(
-        self, q: Float[Array, "4"], qd: Float[Array, "4"], bearing: Float[Array, "4"]
-    ) -> Float[Array, "4"]:
+    def passive_torque(self, q: Joints, qd: Joints, bearing: Joints) -> Joints:
         """Torque [N m] of hoses, bearings and end stops."""
         at_rest = 1.0 + self.stiction * jnp.exp(-jnp.abs(qd) / self.stiction_speed)
         return (
@@ -139,32 +130,26 @@ class RigidArm(eqx.Module):
             + self._stop_torque(q, qd)
         )
 
-    def slid(self, bearing: Float[Array, "4"], dq: Float[Array, "4"]) -> Float[Array, "4"]:
+    def slid(self, bearing: Joints, dq: Joints) -> Joints:
         """State of the bearing friction in [-1, 1] after the joint moved by ``dq`` [rad]."""
         return jnp.clip(bearing + dq / self.bearing_distance, -1.0, 1.0)
 
-    def _stop_torque(self, q: Float[Array, "4"], qd: Float[Array, "4"]) -> Float[Array, "4"]:
+    def _stop_torque(self, q: Joints, qd: Joints) -> Joints:
         beyond = jnp.maximum(q - self.stop[1], 0.0) - jnp.maximum(self.stop[0] - q, 0.0)
         elastic = self.stop_stiffness * beyond * (1.0 + 20.0 * jnp.abs(beyond))
         return -elastic - self.stop_damping * qd * jnp.minimum(jnp.abs(beyond) / 0.01, 1.0)
 
-    def acceleration(
-        self, q: Float[Array, "4"], qd: Float[Array, "4"], tau: Float[Array, "4"]
-    ) -> Float[Array, "4"]:
+    def acceleration(self, q: Joints, qd: Joints, tau: Joints) -> Joints:
         """Joint accelerations [rad/s^2] under the joint torques ``tau`` [N m] and gravity."""
         turns = [(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)]
         bias = self._newton_euler(turns, [qd[i] for i in range(4)], [0.0] * 4, GRAVITY)
         return jnp.stack(_solve(self._mass_matrix(turns), [tau[i] - bias[i] for i in range(4)]))
 
-    def mobility(self, q: Float[Array, "4"]) -> Float[Array, "4 4"]:
+    def mobility(self, q: Joints) -> Float[Array, "4 4"]:
         """Inverse of the mass matrix [1/(kg m^2)]: accelerations per newton metre."""
         matrix = self._mass_matrix([(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)])
-        return jnp.stack(
-            [
-                jnp.stack(_solve(matrix, [jnp.asarray(float(i == j)) for i in range(4)]))
-                for j in range(4)
-            ]
-        )
+        units = [[jnp.asarray(float(i == j)) for i in range(4)] for j in range(4)]
+        return jnp.stack([jnp.stack(_solve(matrix, unit)) for unit in units])
 
     def _mass_matrix(self, turns: Sequence[Turn]) -> list[list[Scalar]]:
         zero = [0.0] * 4
@@ -209,7 +194,7 @@ def _inertia(entries: Float[Array, "6"], w: Vector) -> Vector:
     return dot((xx, xy, xz), w), dot((xy, yy, yz), w), dot((xz, yz, zz), w)
 
 
-def _solve(a: list[list[Scalar]], b: list[Scalar]) -> list[Scalar]:
+def _solve(a: list[list[Scalar]], b: Sequence[Scalar]) -> list[Scalar]:
     """Solution of the symmetric positive definite system ``a x = b`` by LDL^T, written out."""
     n = len(b)
     lower: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
@@ -239,15 +224,15 @@ class Encoder(eqx.Module):
     of the ticks off by more than 5 %; n ~ N(0, 1) gives both as (1 + [|n| > 2.6] / 2) jitter n.
     """
 
-    quantum: Float[Array, "4"]  # Angle of one count [rad]; zero reads the true angle.
-    homing_error: Float[Array, "4"]  # What the homing of this specimen is off by [rad].
+    quantum: Joints  # Angle of one count [rad]; zero reads the true angle.
+    homing_error: Joints  # What the homing of this specimen is off by [rad].
     jitter: Float[Array, ""]  # Standard deviation of the moment of a reading [s].
 
     def lateness(self, n: Float[Array, ""]) -> Float[Array, ""]:
         """By how much a reading is late [s], for a normal number ``n``."""
         return self.jitter * n * jnp.where(jnp.abs(n) > 2.6, 1.5, 1.0)
 
-    def read(self, q: Float[Array, "4"]) -> Float[Array, "4"]:
+    def read(self, q: Joints) -> Joints:
         """Angle that the robot reports [rad] at the true angle q [rad]."""
         quantum = jnp.where(self.quantum > 0.0, self.quantum, 1.0)
         counted = quantum * jnp.floor(q / quantum + 0.5)
@@ -257,14 +242,14 @@ class Encoder(eqx.Module):
 class Forearm(NamedTuple):
     """The last link in one pose, seen from the robot's base frame: z up, origin at its foot."""
 
-    origin: Float[Array, "3"]  # Origin of the link, the elbow [m].
+    origin: Point  # Origin of the link, the elbow [m].
     axes: Float[Array, "3 3"]
     """The link's x, y and z axes in the world, one per row; z runs along the forearm."""
     jacobian: Float[Array, "6 4"]
     """Velocity [m] of the origin and angular velocity, in the link's axes, per joint velocity."""
 
     @classmethod
-    def at(cls, arm: RigidArm, q: Float[Array, "4"]) -> "Forearm":
+    def at(cls, arm: RigidArm, q: Joints) -> "Forearm":
         """The forearm in pose ``q`` [rad]."""
         turns = [(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)]
 
@@ -279,23 +264,14 @@ class Forearm(NamedTuple):
             position = add(position, into_world(i, vector(arm.offset[i])))
             origins.append(position)
         turning = [into_world(i, along(axis, 1.0)) for i, axis in enumerate(AXES)]
-        moving = [
-            cross(axis, sub(position, origin))
-            for axis, origin in zip(turning, origins, strict=True)
-        ]
-        axes = _stack(
-            [
-                into_world(4, (1.0, 0.0, 0.0)),
-                into_world(4, (0.0, 1.0, 0.0)),
-                into_world(4, (0.0, 0.0, 1.0)),
-            ]
-        )
-        jacobian = jnp.concatenate(
-            [applied(axes, _stack(moving).T), applied(axes, _stack(turning).T)]
-        )
-        return cls(_stack([position])[0], axes, jacobian)
+        pairs = zip(turning, origins, strict=True)
+        moving = [cross(axis, sub(position, origin)) for axis, origin in pairs]
+        units: list[Vector] = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)]
+        axes = _stack([into_world(4, unit) for unit in units])
+        rows = [applied(axes, _stack(vectors).T) for vectors in (moving, turning)]
+        return cls(_stack([position])[0], axes, jnp.concatenate(rows))
 
-    def place(self, point: Float[Array, "3"]) -> Float[Array, "3"]:
+    def place(self, point: Point) -> Point:
         """World position [m] of a point given in the link's axes [m]."""
         return self.origin + point @ self.axes
 

@@ -395,7 +395,7 @@ class CupAndBall(eqx.Module):
 
 def cup_and_ball(seed: int) -> CupAndBall:
     """Cup, string and ball of specimen ``seed``, each a little off the drawing (``pamy2-cup``).
-    Tags as in ``parameters``; what is marked [A] is deliberately not what the simulation of the
+    Tags as in ``design.toml``; what is marked [A] is deliberately not what the simulation of the
     task assumes: a policy must cope with the difference."""
     # From specimen to specimen, relative, one standard deviation cut at two [A]: restitution,
     # friction, length, mass of the ball, stiffness and damping of the string.

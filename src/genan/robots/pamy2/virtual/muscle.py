@@ -22,26 +22,33 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+Scalar = Float[Array, ""]
+Joints = Float[Array, "4"]  # A number per joint.
+Muscles = Float[Array, "8"]  # A number per muscle.
+MusclesByJoints = Float[Array, "8 4"]
+Elements = Float[Array, "8 elements"]  # Of the braid's friction, per muscle.
+Branches = Float[Array, "8 branches"]  # Of the rubber's creep, per muscle.
+
 
 class Muscle(eqx.Module):
     """Parameters of the eight muscles; every field has one entry per muscle, or one for all."""
 
-    length: Float[Array, "8"]  # Nominal length [m].
+    length: Muscles  # Nominal length [m].
     static: Float[Array, "6"]  # a1 [N/bar], a2 [N], a3 [1/%], a4 [N/(% bar)], a5 [N/bar], a6 [N].
-    strength: Float[Array, "8"]
+    strength: Muscles
     """Factor on the static force: no two muscles are the same, and rubber softens when warm."""
-    damping: Float[Array, "8"]  # c0 [N s/m].
-    damping_pressure: Float[Array, "8"]  # c1 [N s/(m bar)].
-    creep_stiffness: Float[Array, "8 branches"]  # k_i [N/m].
+    damping: Muscles  # c0 [N s/m].
+    damping_pressure: Muscles  # c1 [N s/(m bar)].
+    creep_stiffness: Branches  # k_i [N/m].
     creep_time: Float[Array, " branches"]  # T_i [s].
-    slip_force: Float[Array, "8"]
+    slip_force: Muscles
     """Braid friction with all elements slipping, at the reference pressure [N]."""
     slip_share: Float[Array, " elements"]
     """Share of the slip force that each Maxwell element carries; sums to one."""
     slip_distance: Float[Array, " elements"]  # Contraction after which each element slips [m].
-    slip_pressure: Float[Array, ""]  # p_ref [bar].
+    slip_pressure: Scalar  # p_ref [bar].
 
-    def static_force(self, pressure: Float[Array, "8"], y: Float[Array, "8"]) -> Float[Array, "8"]:
+    def static_force(self, pressure: Muscles, y: Muscles) -> Muscles:
         """Static force [N] at pressure [bar] and contraction y [m], before the cut at zero."""
         a1, a2, a3, a4, a5, a6 = self.static
         kappa = 100.0 * y / self.length
@@ -49,37 +56,31 @@ class Muscle(eqx.Module):
             (a1 * pressure + a2) * jnp.exp(a3 * kappa) + (a4 * kappa + a5) * pressure + a6
         )
 
-    def stiffness(self, pressure: Float[Array, "8"], y: Float[Array, "8"]) -> Float[Array, "8"]:
+    def stiffness(self, pressure: Muscles, y: Muscles) -> Muscles:
         """-dF/dy of the static force [N/m], never negative."""
         a1, a2, a3, a4, _, _ = self.static
         kappa = 100.0 * y / self.length
         slope = (a1 * pressure + a2) * a3 * jnp.exp(a3 * kappa) + a4 * pressure
         return jnp.maximum(-self.strength * slope * 100.0 / self.length, 0.0)
 
-    def viscosity(self, pressure: Float[Array, "8"]) -> Float[Array, "8"]:
+    def viscosity(self, pressure: Muscles) -> Muscles:
         """Damping coefficient c0 + c1 p [N s/m]."""
         return self.damping + self.damping_pressure * pressure
 
-    def friction(
-        self, pressure: Float[Array, "8"], slip: Float[Array, "8 elements"]
-    ) -> Float[Array, "8"]:
+    def friction(self, pressure: Muscles, slip: Elements) -> Muscles:
         """Force of the Maxwell elements [N] against a contraction that stretched them."""
         load = jnp.maximum(pressure, 0.0) / self.slip_pressure * self.slip_force
         return load * jnp.sum(self.slip_share / self.slip_distance * slip, axis=-1)
 
-    def slipped(
-        self, slip: Float[Array, "8 elements"], dy: Float[Array, "8"]
-    ) -> Float[Array, "8 elements"]:
+    def slipped(self, slip: Elements, dy: Muscles) -> Elements:
         """Element states [m] after the contraction changed by ``dy`` [m]."""
         return jnp.clip(slip + dy[:, None], -self.slip_distance, self.slip_distance)
 
-    def creep(self, y: Float[Array, "8"], y_creep: Float[Array, "8 branches"]) -> Array:
+    def creep(self, y: Muscles, y_creep: Branches) -> Array:
         """Force of the springs that relax [N] against the contraction."""
         return jnp.sum(self.creep_stiffness * (y[:, None] - y_creep), axis=-1)
 
-    def crept(
-        self, y_creep: Float[Array, "8 branches"], y: Float[Array, "8"], h: float
-    ) -> Float[Array, "8 branches"]:
+    def crept(self, y_creep: Branches, y: Muscles, h: float) -> Branches:
         """Relaxed contractions [m] after ``h`` [s]."""
         return y_creep + (y[:, None] - y_creep) * (h / (self.creep_time + h))
 
@@ -113,59 +114,43 @@ class Air(eqx.Module):
     a contracting muscle swells.
     """
 
-    band: Float[Array, "8"]  # Pressure error that opens the valve fully [bar].
-    fill_rate: Float[Array, "8"]
+    band: Muscles  # Pressure error that opens the valve fully [bar].
+    fill_rate: Muscles
     """Pressure rise with the valve fully open at the reference pressure [bar/s]."""
-    vent_rate: Float[Array, "8"]
+    vent_rate: Muscles
     """Pressure fall with the valve fully open at the reference pressure [bar/s]."""
-    supply: Float[Array, ""]  # Supply pressure [bar].
-    reference: Float[Array, ""]  # p_ref [bar].
-    swelling: Float[Array, ""]  # v1: growth of the volume with contraction [1/%].
-    line_time: Float[Array, "8"]  # T_line of valve spool and hose [s].
-    play: Float[Array, ""]  # Half the width of the valve's hysteresis [bar].
-    offset: Float[Array, "8"]  # What the loops are off by today [bar].
-    share: Float[Array, "8"]  # V0 / V_buffer: what filling takes from the buffer.
-    supply_time: Float[Array, ""]  # T_supply, in which the buffer recovers [s].
-    disturbance: Float[Array, ""]  # Standard deviation of d [bar].
-    disturbance_way: Float[Array, ""]  # Way of the valve after which d is another [bar].
-    disturbance_time: Float[Array, ""]  # T_wander: time after which it is all the same [s].
+    supply: Scalar  # Supply pressure [bar].
+    reference: Scalar  # p_ref [bar].
+    swelling: Scalar  # v1: growth of the volume with contraction [1/%].
+    line_time: Muscles  # T_line of valve spool and hose [s].
+    play: Scalar  # Half the width of the valve's hysteresis [bar].
+    offset: Muscles  # What the loops are off by today [bar].
+    share: Muscles  # V0 / V_buffer: what filling takes from the buffer.
+    supply_time: Scalar  # T_supply, in which the buffer recovers [s].
+    disturbance: Scalar  # Standard deviation of d [bar].
+    disturbance_way: Scalar  # Way of the valve after which d is another [bar].
+    disturbance_time: Scalar  # T_wander: time after which it is all the same [s].
 
-    def held(self, held: Float[Array, "8"], command: Float[Array, "8"]) -> Float[Array, "8"]:
+    def held(self, held: Muscles, command: Muscles) -> Muscles:
         """What the valve makes of a new command [bar]."""
         return jnp.clip(held, command - self.play, command + self.play)
 
-    def disturbed(
-        self, d: Float[Array, "8"], moved: Float[Array, "8"], n: Float[Array, "8"], h: float
-    ) -> Float[Array, "8"]:
+    def disturbed(self, d: Muscles, moved: Muscles, n: Muscles, h: float) -> Muscles:
         """Value of d [bar] ``h`` [s] later; valves ``moved`` [bar], ``n`` are normal numbers."""
         a = jnp.exp(-jnp.abs(moved) / self.disturbance_way - h / self.disturbance_time)
         return a * d + jnp.sqrt(1.0 - a * a) * self.disturbance * n
 
-    def supplied(
-        self, buffer: Float[Array, ""], flow: Float[Array, "8"], h: float
-    ) -> Float[Array, ""]:
+    def supplied(self, buffer: Scalar, flow: Muscles, h: float) -> Scalar:
         """Pressure of the buffer [bar] after ``h`` [s] of flow into the muscles [bar/s]."""
         taken = jnp.sum(self.share * jnp.maximum(flow, 0.0))
         return buffer + h * ((self.supply - buffer) / self.supply_time - taken)
 
-    def opened(
-        self,
-        opening: Float[Array, "8"],
-        pressure: Float[Array, "8"],
-        command: Float[Array, "8"],
-        h: float,
-    ) -> Float[Array, "8"]:
+    def opened(self, opening: Muscles, pressure: Muscles, command: Muscles, h: float) -> Muscles:
         """Valve opening in [-1, 1] after ``h`` [s], at pressure and command [bar]."""
         wanted = jnp.clip((command - pressure) / self.band, -1.0, 1.0)
         return opening + (wanted - opening) * (h / (self.line_time + h))
 
-    def flow(
-        self,
-        pressure: Float[Array, "8"],
-        opening: Float[Array, "8"],
-        buffer: Float[Array, ""],
-        kappa: Float[Array, "8"],
-    ) -> Float[Array, "8"]:
+    def flow(self, pressure: Muscles, opening: Muscles, buffer: Scalar, kappa: Muscles) -> Muscles:
         """Rise of pressure by what flows in or out [bar/s], at pressures [bar], contraction [%]."""
         fill = self.fill_rate * jnp.sqrt(
             jnp.maximum(buffer - pressure, 0.0) / (self.supply - self.reference)
@@ -173,9 +158,7 @@ class Air(eqx.Module):
         vent = self.vent_rate * jnp.sqrt(jnp.maximum(pressure, 0.0) / self.reference)
         return opening * jnp.where(opening > 0.0, fill, vent) / (1.0 + self.swelling * kappa)
 
-    def compression(
-        self, pressure: Float[Array, "8"], kappa: Float[Array, "8"], kappa_rate: Float[Array, "8"]
-    ) -> Float[Array, "8"]:
+    def compression(self, pressure: Muscles, kappa: Muscles, kappa_rate: Muscles) -> Muscles:
         """Rise of pressure [bar/s] because the muscle's volume changes."""
         swelling = self.swelling * kappa_rate / (1.0 + self.swelling * kappa)
         return -(pressure + ATMOSPHERE) * swelling
@@ -201,39 +184,37 @@ class Tendon(eqx.Module):
     Off-diagonal arms couple the tendons of the distal joints to the joints they pass.
     """
 
-    arm: Float[Array, "8 4"]
+    arm: MusclesByJoints
     """Moment arms [m]: positive where the muscle pulls the joint towards positive angles."""
-    q_neutral: Float[Array, "4"]  # Pose at which every muscle has its assembly contraction [rad].
-    y_assembly: Float[Array, "8"]
+    q_neutral: Joints  # Pose at which every muscle has its assembly contraction [rad].
+    y_assembly: Muscles
     """y0: contraction at the neutral pose with a taut, unstretched string [m]."""
-    stiffness: Float[Array, "8"]  # k of string, guides and mounts together [N/m].
-    slack: Float[Array, "8"]  # Elongation by creep of string and printed parts [m].
-    friction: Float[Array, "8"]  # mu of string on guide.
-    wrap: Float[Array, "8"]  # wrap0: fixed bending angle of the route [rad].
-    route: Float[Array, "8 4"]  # Share of each joint's angle that adds to the bending of the route.
-    slide_distance: Float[Array, ""]  # x_slide [m].
+    stiffness: Muscles  # k of string, guides and mounts together [N/m].
+    slack: Muscles  # Elongation by creep of string and printed parts [m].
+    friction: Muscles  # mu of string on guide.
+    wrap: Muscles  # wrap0: fixed bending angle of the route [rad].
+    route: MusclesByJoints  # Share of each joint's angle that adds to the bending of the route.
+    slide_distance: Scalar  # x_slide [m].
 
-    def path(self, q: Float[Array, "4"]) -> Float[Array, "8"]:
+    def path(self, q: Joints) -> Muscles:
         """Contraction y_path [m] that pose q [rad] calls for."""
         dq = q - self.q_neutral
         return self.y_assembly + self.slack + _weighted(self.arm, dq)
 
-    def path_rate(self, qd: Float[Array, "4"]) -> Float[Array, "8"]:
+    def path_rate(self, qd: Joints) -> Muscles:
         """Rate of y_path [m/s]."""
         return _weighted(self.arm, qd)
 
-    def joint_tension(
-        self, tension: Float[Array, "8"], q: Float[Array, "4"], slide: Float[Array, "8"]
-    ) -> Float[Array, "8"]:
+    def joint_tension(self, tension: Muscles, q: Joints, slide: Muscles) -> Muscles:
         """Tension at the pulley [N] from the tension at the muscle [N]."""
         bend = self.wrap + _weighted(self.route, jnp.abs(q))
         return tension * jnp.exp(-self.friction * bend * slide)
 
-    def torque(self, joint_tension: Float[Array, "8"]) -> Float[Array, "4"]:
+    def torque(self, joint_tension: Muscles) -> Joints:
         """Joint torques [N m] from the tensions at the pulleys [N]."""
         return _weighted(self.arm.T, joint_tension)
 
-    def slid(self, slide: Float[Array, "8"], dy: Float[Array, "8"]) -> Float[Array, "8"]:
+    def slid(self, slide: Muscles, dy: Muscles) -> Muscles:
         """Sliding direction w after the contraction changed by ``dy`` [m]."""
         return jnp.clip(slide + dy / self.slide_distance, -1.0, 1.0)
 

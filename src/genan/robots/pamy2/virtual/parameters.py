@@ -1,20 +1,17 @@
-"""The design of the virtual PAMY2 in numbers: every value with where it comes from.
-
-Tags: [R] read in a published source of the lab, [D] derived from one, [L] from the literature on
-such parts, [C] calibrated so that ``genan identify`` meets the lab's identified dynamics, [P] set
-so that the paper's recipe is off by what it is in the paper after 500 steps, [A] assumed.
-``docs/virtual-pamy2.md`` tells the whole story.
-"""
+"""The design of the virtual PAMY2, whose numbers are in ``design.toml`` with where they come from;
+its specimens, each a little off the design, and how they age."""
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.errors import SettingError, listing
+from genan.errors import listing, refuse
+from genan.robots.pamy2.virtual import DESIGN
 from genan.robots.pamy2.virtual.arm import Encoder, RigidArm
 from genan.robots.pamy2.virtual.cup import CupAndBall
 from genan.robots.pamy2.virtual.muscle import Air, Muscle, Tendon
@@ -23,6 +20,7 @@ DELAY_TICKS = 4
 """Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time [C]."""
 
 _DEG = np.pi / 180.0
+Part = TypeVar("Part")
 
 
 class Parameters(eqx.Module):
@@ -41,10 +39,8 @@ class Parameters(eqx.Module):
         """The same robot with these effects (of ``EFFECTS``) switched off."""
         parameters = self
         for effect in effects:
-            if effect not in _SWITCHES:
-                raise SettingError(
-                    f"There is no effect {effect!r} to switch off; there are: {listing(EFFECTS)}."
-                )
+            none = f"There is no effect {effect!r} to switch off; there are: {listing(EFFECTS)}."
+            refuse((effect not in _SWITCHES, none))
             parameters = _SWITCHES[effect](parameters)
         return parameters
 
@@ -54,78 +50,46 @@ END_EFFECTORS = ("racket", "cup")  # What the arm can hold.
 
 def design(end_effector: str = "racket") -> Parameters:
     """PAMY2 as drawn: every specimen is this one with its own small deviations."""
-    if end_effector not in END_EFFECTORS:
-        raise SettingError(
-            f"The virtual PAMY2 has no end effector {end_effector!r}; there are: "
-            f"{listing(END_EFFECTORS)}."
-        )
-    arm = _arm() if end_effector == "racket" else _arm_with_cup()
-    return Parameters(arm=arm, muscle=_muscle(), tendon=_tendon(), air=_air(), encoder=_encoder())
-
-
-def _pairs(*per_joint: float) -> jnp.ndarray:
-    """One value per joint, given to both muscles of its pair."""
-    return jnp.asarray(np.repeat(per_joint, 2))
-
-
-#: Neutral pose [rad]: where the assembly is symmetric. Shoulder and elbow are set so that the pose
-#: at the lab's anchor pressures is near the lab's start pose, and the paper's initial controls lead
-#: to the paper's goals [C].
-_Q_NEUTRAL = np.array([0.0, 35.0, 22.0, 0.0]) * _DEG
-
-
-def _arm() -> RigidArm:
-    # Rigid bodies: the lab's CAD values [R]. Rubber stops begin 3 degrees before the limits [A].
-    return RigidArm(
-        offset=jnp.array(
-            [[0.0, 0.0, 0.010], [0.0, 0.0, 0.064], [0.0069795, 0.0, 0.39986], [0.0, 0.0, 0.0]]
-        ),
-        mass=jnp.array([0.884596, 0.747222, 0.310582, 0.538422]),
-        centre=jnp.array(
-            [
-                [0.00013, -0.00040, 0.00002],
-                [0.003188, 0.001564, 0.187132],
-                [0.000476, 0.006274, 0.018086],
-                [-0.000078, 0.000224, 0.278462],
-            ]
-        ),
-        inertia=jnp.array(
-            [
-                [9.5718e-4, 9.4313e-4, 1.66206e-3, -7e-8, -2.2e-7, -2.1e-7],
-                [1.83751e-3, 1.94289e-3, 2.01105e-4, 9.37e-7, -2.8551e-5, -4.048e-6],
-                [1.70713e-4, 2.30283e-4, 9.1428e-5, -6.4e-8, -2.172e-6, -1.543e-6],
-                [1.15973e-3, 1.65717e-3, 5.28448e-4, 2e-8, 1e-8, 7e-8],
-            ]
-        ),
-        stop=jnp.array([[-87.0, -72.0, -82.0, -82.0], [87.0, 82.0, 82.0, 82.0]]) * _DEG,
-        stop_stiffness=jnp.array([300.0, 300.0, 120.0, 40.0]),  # [A]
-        stop_damping=jnp.array([3.0, 3.0, 0.8, 0.1]),  # [A]
-        hose_stiffness=jnp.array([0.117, 1.95, 0.0806, 0.983]),  # [C]
-        q_neutral=jnp.asarray(_Q_NEUTRAL),
-        viscosity=jnp.array([0.125, 0.716, 0.0187, 0.125]),  # [C]
-        bearing_friction=jnp.array([0.586, 0.64, 0.18, 0.179]),  # [C]
-        bearing_distance=jnp.array([0.01, 0.01, 0.01, 0.02]) * _DEG,  # [A]
-        stiction=jnp.array(0.69),  # [C]
-        stiction_speed=jnp.array(3.0) * _DEG,  # [A]
+    none, there = f"The virtual PAMY2 has no end effector {end_effector!r}", listing(END_EFFECTORS)
+    refuse((end_effector not in END_EFFECTORS, f"{none}; there are: {there}."))
+    basis, length, band = DESIGN["basis"], _pairs("muscle", "length"), _pairs("air", "band")
+    fill, vent = (np.repeat(basis[name], 2) for name in ("fill", "vent"))
+    assembly = np.repeat(basis["assembly"], 2) * length
+    share = np.pi / 4 * basis["bore"] ** 2 / basis["buffer"] * length
+    arm = _part(RigidArm, "arm")
+    return Parameters(
+        arm=arm if end_effector == "racket" else _with_cup(arm),
+        muscle=_part(Muscle, "muscle"),
+        tendon=_part(Tendon, "tendon", q_neutral=arm.q_neutral, y_assembly=assembly),
+        air=_part(Air, "air", fill_rate=band / fill, vent_rate=band / vent, share=share),
+        encoder=_part(Encoder, "encoder"),
     )
 
 
-#: Forearm tube and cup, as in the robot ``pamy2-cup``: mass [kg], centre [m], inertia xx, yy, zz
-#: about it [kg m^2].
-_TUBE = (0.187, np.array([0.0, 0.0, 0.14]), np.array([1.2331e-3, 1.2331e-3, 2.0e-5]))  # [D]
-# Mass [R], the rest [A].
-_CUP = (0.107, np.array([0.030, 0.0, 0.325]), np.array([1.85e-4, 1.30e-4, 1.30e-4]))
+def _pairs(table: str, name: str) -> Float[np.ndarray, "8 *more"]:
+    """What ``design.toml`` has of each joint, for both muscles of its pair."""
+    return np.repeat(DESIGN[table]["pairs"][name], 2, axis=0)
 
 
-def _arm_with_cup() -> RigidArm:
+def _part(kind: Callable[..., Part], table: str, **more: Any) -> Part:
+    """One of the parts, of what ``design.toml`` has of it and ``more`` that follows from that."""
+    found = {**DESIGN[table], **more}
+    found |= {name: _pairs(table, name) for name in found.pop("pairs", ())}
+    degrees = found.pop("degrees", {})
+    found |= {name: np.array(angle) * _DEG for name, angle in degrees.items()}
+    return kind(**{name: jnp.asarray(value) for name, value in found.items()})
+
+
+def _with_cup(arm: RigidArm) -> RigidArm:
     """The arm whose last link carries a cup instead of the racket."""
-    arm = _arm()
-    mass = _TUBE[0] + _CUP[0]
-    centre = (_TUBE[0] * _TUBE[1] + _CUP[0] * _CUP[1]) / mass
+    names = ("mass", "centre", "inertia")
+    bodies = [[np.array(body[name]) for name in names] for body in DESIGN["cup"]]
+    mass = sum(own for own, _, _ in bodies)
+    centre = sum(own * place for own, place, _ in bodies) / mass
     inertia = np.zeros((3, 3))
-    for part_mass, part_centre, part_inertia in (_TUBE, _CUP):
-        r = part_centre - centre
-        inertia += np.diag(part_inertia) + part_mass * (r @ r * np.eye(3) - np.outer(r, r))
+    for own, place, moments in bodies:
+        r = place - centre
+        inertia += np.diag(moments) + own * (r @ r * np.eye(3) - np.outer(r, r))
     entries = inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
     return dataclasses.replace(
         arm,
@@ -133,92 +97,6 @@ def _arm_with_cup() -> RigidArm:
         centre=arm.centre.at[3].set(jnp.asarray(centre)),
         inertia=arm.inertia.at[3].set(jnp.asarray(entries)),
     )
-
-
-def _muscle() -> Muscle:
-    return Muscle(
-        length=_pairs(1.2, 0.68, 0.68, 0.68),  # DMSP-20-1200N and DMSP-20-680N [R]
-        static=jnp.array([-4.356, 281.2, -0.3287, -9.270, 302.2, -265.7]),  # DMSP-20, Sarosi [L]
-        strength=_pairs(0.935, 0.967, 1.09, 1.06),  # of the catalogue's [C]
-        damping=_pairs(38.7, 72.8, 13.1, 23.3),  # [C]
-        damping_pressure=_pairs(10.3, 14.6, 6.57, 11.6),  # [C]
-        # About 0.5, 0.13 and 0.09 of the muscle's own stiffness [C]; the first relaxes near the
-        # lab's slow poles, 0.41 to 0.57 Hz [C], the others as slowly as rubber is known for [A].
-        creep_stiffness=jnp.stack(
-            [
-                _pairs(1050.0, 2730.0, 3140.0, 3550.0),
-                _pairs(297.0, 770.0, 884.0, 1000.0),
-                _pairs(198.0, 513.0, 590.0, 667.0),
-            ],
-            axis=-1,
-        ),
-        creep_time=jnp.array([0.25, 4.0, 40.0]),
-        slip_force=_pairs(1.19, 1.61, 0.926, 0.65),  # [C]
-        slip_share=jnp.array([0.3, 0.3, 0.4]),  # [A]
-        slip_distance=jnp.array([0.4e-3, 1.5e-3, 5.0e-3]),  # [A]
-        slip_pressure=jnp.array(2.0),
-    )
-
-
-def _tendon() -> Tendon:
-    # Pulley radii: 40, 23.7 and 17.2 mm from the lab's drawings [D]; joint 1's bearing seat has 50
-    # to 54 mm [C].
-    radius = (0.054, 0.040, 0.0237, 0.0172)
-    arm = np.zeros((8, 4))
-    for joint, r in enumerate(radius):
-        # The agonist pulls towards negative angles [R].
-        arm[2 * joint, joint], arm[2 * joint + 1, joint] = -r, r
-    # Ideal routes pass through the joint centres; a guide 1 to 2 mm off couples the joints [A].
-    arm[4:6, 1] = 0.0015
-    arm[6:8, 1] = -0.0010
-    arm[6:8, 2] = 0.0012
-    route = np.zeros((8, 4))
-    route[2:4, 0] = 0.2
-    route[4:6, :2] = 0.4
-    route[6:8, :3] = 0.4
-    return Tendon(
-        arm=jnp.array(arm),
-        q_neutral=jnp.asarray(_Q_NEUTRAL),
-        y_assembly=_pairs(0.074, 0.043, 0.0336, 0.0306) * _pairs(1.2, 0.68, 0.68, 0.68),  # [C]
-        # 1.8 mm string on joint 2, 1.4 mm in long guides beyond [A].
-        stiffness=_pairs(1.2e5, 1.2e5, 0.3e5, 0.3e5),
-        slack=jnp.zeros(8),
-        friction=jnp.full(8, 0.00545),  # [C]
-        wrap=_pairs(0.1, 0.25, 0.35, 0.4),  # [A]
-        route=jnp.array(route),
-        slide_distance=jnp.array(1.0e-3),  # [A]
-    )
-
-
-def _air() -> Air:
-    # The lab's simulator has lags of 15.9 ms for joint 1 and 43.9 ms for the others [R]; the split
-    # into loop and line is [C]; filling is quicker than venting [L].
-    fill = np.array([0.0112, 0.0308, 0.026, 0.0347])
-    vent = np.array([0.0171, 0.039, 0.0433, 0.0454])
-    band = np.array([0.5, 0.6, 0.6, 0.6])
-    return Air(
-        band=_pairs(*band),
-        fill_rate=_pairs(*(band / fill)),
-        vent_rate=_pairs(*(band / vent)),
-        supply=jnp.array(6.0),
-        reference=jnp.array(2.0),
-        swelling=jnp.array(0.012),
-        line_time=_pairs(0.00558, 0.0326, 0.0101, 0.039),
-        play=jnp.array(0.01),  # [A]
-        offset=jnp.zeros(8),
-        # Bore 20 mm, 1.2 and 0.68 m long, on a buffer of 2 l [R].
-        share=jnp.asarray(np.pi / 4 * 0.02**2 / 0.002 * np.repeat([1.2, 0.68, 0.68, 0.68], 2)),
-        supply_time=jnp.array(0.3),  # [A]
-        disturbance=jnp.array(0.04),  # [P]
-        disturbance_way=jnp.array(0.5),  # [A]
-        disturbance_time=jnp.array(60.0),  # [A]
-    )
-
-
-def _encoder() -> Encoder:
-    quantum = jnp.array([0.0180, 0.0196, 0.0250, 0.0250]) * _DEG  # [R]
-    jitter = jnp.array(0.002 * 7.3 / 500.0)  # [R]
-    return Encoder(quantum=quantum, homing_error=jnp.zeros(4), jitter=jitter)
 
 
 def _replace(parameters: Parameters, part: str, **fields: object) -> Parameters:
@@ -284,38 +162,37 @@ _HOMING = np.radians(0.15)  # rad
 def specimen(design: Parameters, seed: int) -> Parameters:
     """The robot with serial number ``seed``."""
     draw = np.random.default_rng([seed, 0x5EC])
-
-    def about_one(spread: float, like: jnp.ndarray) -> jnp.ndarray:
-        return jnp.asarray(1.0 + spread * np.clip(draw.standard_normal(like.shape), -2.0, 2.0))
-
-    arm, muscle, tendon = design.arm, design.muscle, design.tendon
+    drawn = lambda *shape: np.clip(draw.standard_normal(shape), -2.0, 2.0)
+    factor = lambda spread, count=8: jnp.asarray(1.0 + spread * drawn(count))
     along = np.array([0.3, 0.3, 1.0])  # along the links, where the mass is, a centre is known worst
-    arm = dataclasses.replace(
+    arm = _scaled(design.arm, mass=factor(_MASS, 4))
+    arm = dataclasses.replace(arm, centre=arm.centre + jnp.asarray(_CENTRE * along * drawn(4, 3)))
+    arm = _scaled(
         arm,
-        mass=arm.mass * about_one(_MASS, arm.mass),
-        centre=arm.centre
-        + jnp.asarray(_CENTRE * along * np.clip(draw.standard_normal((4, 3)), -2.0, 2.0)),
-        inertia=arm.inertia * about_one(_INERTIA, arm.mass)[:, None],
-        bearing_friction=arm.bearing_friction * about_one(_FRICTION, arm.bearing_friction),
-        viscosity=arm.viscosity * about_one(_FRICTION, arm.viscosity),
+        inertia=factor(_INERTIA, 4)[:, None],
+        bearing_friction=factor(_FRICTION, 4),
+        viscosity=factor(_FRICTION, 4),
     )
-    muscle = dataclasses.replace(
-        muscle,
-        strength=muscle.strength * about_one(_STRENGTH, muscle.strength),
-        slip_force=muscle.slip_force * about_one(_FRICTION, muscle.slip_force),
-        damping=muscle.damping * about_one(_FRICTION, muscle.damping),
+    muscle = _scaled(
+        design.muscle,
+        strength=factor(_STRENGTH),
+        slip_force=factor(_FRICTION),
+        damping=factor(_FRICTION),
     )
-    tendon = dataclasses.replace(
-        tendon,
-        arm=tendon.arm * about_one(_RADIUS, tendon.slack)[:, None],
-        y_assembly=tendon.y_assembly * about_one(_ASSEMBLY, tendon.y_assembly),
-        friction=tendon.friction * about_one(_FRICTION, tendon.friction),
+    tendon = _scaled(
+        design.tendon,
+        arm=factor(_RADIUS)[:, None],
+        y_assembly=factor(_ASSEMBLY),
+        friction=factor(_FRICTION),
     )
-    encoder = dataclasses.replace(
-        design.encoder,
-        homing_error=jnp.asarray(_HOMING * np.clip(draw.standard_normal(4), -2.0, 2.0)),
-    )
+    encoder = dataclasses.replace(design.encoder, homing_error=jnp.asarray(_HOMING * drawn(4)))
     return dataclasses.replace(design, arm=arm, muscle=muscle, tendon=tendon, encoder=encoder)
+
+
+def _scaled(part: Part, **factors: Array) -> Part:
+    """A part with some of its fields multiplied."""
+    found = {name: getattr(part, name) * by for name, by in factors.items()}
+    return dataclasses.replace(part, **found)  # type: ignore[type-var]
 
 
 class Drift(eqx.Module):
@@ -367,18 +244,15 @@ class Drift(eqx.Module):
         waves = jnp.sin(2.0 * jnp.pi * hours / self.period + self.phase) - jnp.sin(self.phase)
         room = self.rate * jnp.mean(waves)
         turn = jnp.sin(2.0 * jnp.pi * hours / self.turn_period + self.turn_phase)
-        muscle, tendon, air = parameters.muscle, parameters.tendon, parameters.air
+        tendon, air = parameters.tendon, parameters.air
+        tendon = dataclasses.replace(tendon, slack=tendon.slack + 0.5e-3 * creep * self.share)
         return dataclasses.replace(
             parameters,
             air=dataclasses.replace(air, offset=air.offset + 0.01 * self.rate * turn),
-            muscle=dataclasses.replace(
-                muscle,
-                strength=muscle.strength * (1.0 - 0.010 * warm + 0.006 * room),
-                damping=muscle.damping * (1.0 - 0.10 * warm - 0.03 * room),
+            muscle=_scaled(
+                parameters.muscle,
+                strength=1.0 - 0.010 * warm + 0.006 * room,
+                damping=1.0 - 0.10 * warm - 0.03 * room,
             ),
-            tendon=dataclasses.replace(
-                tendon,
-                slack=tendon.slack + 0.5e-3 * creep * self.share,
-                friction=tendon.friction * (1.0 - 0.05 * warm + 0.15 * wear + 0.03 * room),
-            ),
+            tendon=_scaled(tendon, friction=1.0 - 0.05 * warm + 0.15 * wear + 0.03 * room),
         )

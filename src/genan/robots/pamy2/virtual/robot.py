@@ -21,10 +21,16 @@ from jaxtyping import Array, Float, Int, Int32, UInt32
 from genan.errors import SettingError, refuse
 from genan.jax_setup import compiling
 from genan.robot import Robot
-from genan.robot.virtual import PureRobot, VirtualRobot
+from genan.robot.virtual import VirtualRobot
 from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
 from genan.robots.pamy2.virtual.cup import CupAndBallState
 from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
+
+Scalar = Float[Array, ""]
+Joints = Float[Array, "4"]  # A number per joint.
+Muscles = Float[Array, "8"]  # A number per muscle.
+Played = tuple[Float[np.ndarray, "batch keep 4"], Mapping[str, Float[np.ndarray, "batch keep _"]]]
+"""Encoder angles [rad], and the truth at the same moments."""
 
 TICK = 0.002  # Period of the robot's interface [s]: 500 Hz.
 SUBSTEPS = 4
@@ -34,30 +40,28 @@ _H = TICK / SUBSTEPS
 class PamyState(eqx.Module):
     """What the robot remembers from one tick to the next."""
 
-    q: Float[Array, "4"]  # True joint angles [rad].
-    qd: Float[Array, "4"]  # True joint velocities [rad/s].
-    y: Float[Array, "8"]  # Muscle contractions [m].
+    q: Joints  # True joint angles [rad].
+    qd: Joints  # True joint velocities [rad/s].
+    y: Muscles  # Muscle contractions [m].
     y_creep: Float[Array, "8 branches"]  # Relaxed contractions of the rubber [m].
     slip: Float[Array, "8 elements"]  # Maxwell elements of the braid friction [m].
-    slide: Float[Array, "8"]  # Sliding direction of the tendons, -1 to 1.
-    bearing: Float[Array, "4"]  # Build-up of the bearing friction, -1 to 1.
-    pressure: Float[Array, "8"]  # Muscle pressures [bar].
-    opening: Float[Array, "8"]  # Valve openings, -1 (venting) to 1 (filling).
-    held: Float[Array, "8"]  # Pressures that the valves have been brought to hold [bar].
-    disturbance: Float[Array, "8"]  # What the pressures wander by [bar].
-    buffer: Float[Array, ""]  # Pressure of the buffer that all muscles fill from [bar].
-    late: Float[Array, ""]  # By how much the clock is late [s].
+    slide: Muscles  # Sliding direction of the tendons, -1 to 1.
+    bearing: Joints  # Build-up of the bearing friction, -1 to 1.
+    pressure: Muscles  # Muscle pressures [bar].
+    opening: Muscles  # Valve openings, -1 (venting) to 1 (filling).
+    held: Muscles  # Pressures that the valves have been brought to hold [bar].
+    disturbance: Muscles  # What the pressures wander by [bar].
+    buffer: Scalar  # Pressure of the buffer that all muscles fill from [bar].
+    late: Scalar  # By how much the clock is late [s].
     chance: UInt32[Array, "2"]  # Key of this session's random numbers.
     ticks: Int32[Array, ""]  # Since the session began.
-    tau: Float[Array, "4"]
+    tau: Joints
     """Torque on the links by all but gravity, inertia and toy [N m]: of an ideal sensor."""
     commands: Float[Array, "delay 8"]  # Pressure commands on their way [bar], oldest first.
     toy: CupAndBallState | None = None  # String and ball, where the robot holds a cup with them.
 
 
-def state_at(
-    parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]
-) -> PamyState:
+def state_at(parameters: Parameters, q: Joints, pressure: Muscles) -> PamyState:
     """The robot at rest in pose q [rad] with muscles at ``pressure`` [bar], no friction."""
     y = parameters.tendon.path(q)
     elements = parameters.muscle.slip_distance.shape[0]
@@ -83,10 +87,7 @@ def state_at(
 
 
 def tick(
-    parameters: Parameters,
-    state: PamyState,
-    command: Float[Array, "8"],
-    push: Float[Array, "4"] | None = None,
+    parameters: Parameters, state: PamyState, command: Muscles, push: Joints | None = None
 ) -> PamyState:
     """The state 2 ms later, when ``command`` [bar] was given at the start of the tick.
 
@@ -109,7 +110,7 @@ def tick(
     return jax.lax.fori_loop(0, SUBSTEPS, lambda _, s: _substep(parameters, s, wanted, push), state)
 
 
-def session(state: PamyState, seed: Int32[Array, ""], hours: Float[Array, ""]) -> PamyState:
+def session(state: PamyState, seed: Int32[Array, ""], hours: Scalar) -> PamyState:
     """The robot ``seed`` switched on at an age [h]: what does not repeat is drawn from both."""
     bits = jax.lax.bitcast_convert_type(hours.astype(jnp.float32), jnp.uint32)
     chance = jax.random.key_data(jax.random.fold_in(jax.random.key(seed), bits))
@@ -117,10 +118,7 @@ def session(state: PamyState, seed: Int32[Array, ""], hours: Float[Array, ""]) -
 
 
 def _substep(
-    parameters: Parameters,
-    state: PamyState,
-    command: Float[Array, "8"],
-    push: Float[Array, "4"] | None,
+    parameters: Parameters, state: PamyState, command: Muscles, push: Joints | None
 ) -> PamyState:
     muscle, tendon, arm = parameters.muscle, parameters.tendon, parameters.arm
     q_half = state.q + 0.5 * _H * state.qd
@@ -175,7 +173,7 @@ def _substep(
 _PROGRAMS: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _COMPILING = Lock()
 #: The robot is put together and left to hang for this long before anyone commands it [ticks].
-_HANG_TICKS = 1500
+HANG_TICKS = 1500
 
 
 @contextmanager
@@ -208,11 +206,9 @@ class VirtualPamy2(VirtualRobot):
         """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift``
         times the usual rate; ``without`` switches effects off, for tests and studies.
         """
-        if hours < 0.0 or drift < 0.0:
-            raise SettingError(
-                f"Operating hours and drift must not be negative, got hours {hours:g} and drift "
-                f"{drift:g}."
-            )
+        came = f"got hours {hours:g} and drift {drift:g}"
+        wrong = f"Operating hours and drift must not be negative, {came}."
+        refuse((hours < 0.0 or drift < 0.0, wrong))
         self.seed = seed
         self.hours = hours
         self._push: Float[np.ndarray, " 4"] | None = None
@@ -232,7 +228,7 @@ class VirtualPamy2(VirtualRobot):
         VirtualPamy2.next_trial(self, 0)
         with on_the_bench():
             self._state = _session(self._resting, np.int32(self.seed), np.asarray(self.hours))
-            self._q = np.asarray(_read(self._aged, self._state))
+            self._q = np.asarray(reported(self._aged, self._state))
 
     def next_trial(self, trial: int) -> None:
         """As warm, worn and crept as the ticks since it was switched on have made it."""
@@ -255,10 +251,7 @@ class VirtualPamy2(VirtualRobot):
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
         with on_the_bench():
-            if self._push is None:
-                self._state, q = _advance(self._aged, self._state, sent, 1)
-            else:
-                self._state, q = _advance_pushed(self._aged, self._state, sent, self._push)
+            self._state, q = _advance(self._aged, self._state, sent, 1, self._push)
             self._q = np.asarray(q)
         self._ticks += 1
         return sent
@@ -277,17 +270,9 @@ class VirtualPamy2(VirtualRobot):
         with on_the_bench():
             return {name: np.asarray(part) for name, part in _truth(self._state).items()}
 
-    def pure(self, hours: Float[np.ndarray, " robots"]) -> PureRobot:
-        """Arms without props."""
-        with on_the_bench():
-            rest = self.robot.q_rest, bar_from_control(self.robot.u_rest)
-            own = self._parameters, self._drift, np.int32(self.seed)
-            states = _switched_on(*own, jnp.asarray(hours), *map(jnp.asarray, rest))
-        return PureRobot(states, _next_trial, _commanded, _reported, on_the_bench)
-
     def play(
         self, u: Float[np.ndarray, "batch T 4"], *, hours: Float[np.ndarray, " batch"], keep: int
-    ) -> tuple[Float[np.ndarray, "batch keep 4"], Mapping[str, Float[np.ndarray, "batch keep _"]]]:
+    ) -> Played:
         """One copy of the robot per row of controls, all at once; see ``run``."""
         return self.run(bar_from_control(u), hours=hours, keep=keep)
 
@@ -297,7 +282,7 @@ class VirtualPamy2(VirtualRobot):
         *,
         hours: Float[np.ndarray, " batch"] | None = None,
         keep: int,
-    ) -> tuple[Float[np.ndarray, "batch keep 4"], Mapping[str, Float[np.ndarray, "batch keep _"]]]:
+    ) -> Played:
         """Run one copy of the robot per row, each from its resting pose, through the commanded
         pressures [bar].
 
@@ -349,7 +334,7 @@ class VirtualPamy2(VirtualRobot):
         with on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
             start = _state_at(self._aged, jnp.asarray(self.robot.q_rest), pressure)
-            return _advance(self._aged, start, np.asarray(pressure), _HANG_TICKS)[0]
+            return _advance(self._aged, start, np.asarray(pressure), HANG_TICKS)[0]
 
 
 class VirtualPamy2Cup(VirtualPamy2):
@@ -363,54 +348,21 @@ _aged, _session, _state_at = jax.jit(Drift.aged), jax.jit(session), jax.jit(stat
 
 
 @jax.jit
-def _read(parameters: Parameters, state: PamyState) -> Float[Array, "4"]:
+def reported(parameters: Parameters, state: PamyState) -> Joints:
+    """Joint angles that the encoders report [rad]."""
     return parameters.encoder.read(state.q + state.late * state.qd)
 
 
 @jax.jit
 def _advance(
-    parameters: Parameters, state: PamyState, command: Float[Array, "8"], ticks: Int[Array, ""]
-) -> tuple[PamyState, Float[Array, "4"]]:
-    state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
-    return state, _read(parameters, state)
-
-
-@jax.jit
-@partial(jax.vmap, in_axes=(None, None, None, 0, None, None))
-def _switched_on(
     parameters: Parameters,
-    drift: Drift,
-    seed: Int32[Array, ""],
-    hours: Float[Array, ""],
-    q: Float[Array, "4"],
-    pressure: Float[Array, "8"],
-) -> tuple[Any, ...]:
-    aged = drift.aged(parameters, hours)
-    hung, _ = _advance(aged, state_at(aged, q, pressure), pressure, jnp.asarray(_HANG_TICKS))
-    return parameters, drift, hours, aged, session(hung, seed, hours)
-
-
-def _next_trial(state: tuple[Any, ...]) -> tuple[Any, ...]:
-    parameters, drift, hours, _, now = state
-    aged = drift.aged(parameters, hours + now.ticks * TICK / 3600.0)
-    return parameters, drift, hours, aged, now
-
-
-def _commanded(state: tuple[Any, ...], u: Float[Array, "4"]) -> tuple[Any, ...]:
-    sent = jnp.clip(bar_from_control(u), *HARD_LIMITS)
-    return *state[:4], tick(state[3], state[4], sent)
-
-
-def _reported(state: tuple[Any, ...]) -> Float[Array, "4"]:
-    return _read(*state[3:])
-
-
-@jax.jit
-def _advance_pushed(
-    parameters: Parameters, state: PamyState, command: Float[Array, "8"], push: Float[Array, "4"]
-) -> tuple[PamyState, Float[Array, "4"]]:
-    state = tick(parameters, state, command, push)
-    return state, _read(parameters, state)
+    state: PamyState,
+    command: Muscles,
+    ticks: Int[Array, ""],
+    push: Joints | None = None,
+) -> tuple[PamyState, Joints]:
+    state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command, push), state)
+    return state, reported(parameters, state)
 
 
 def _truth(state: PamyState) -> dict[str, Array]:
@@ -429,11 +381,9 @@ def _run_batch(
 ) -> tuple[Float[Array, "batch keep 4"], dict[str, Array]]:
     keep = pressures.shape[1] - skip
 
-    def one(
-        commands: Float[Array, "ticks 8"], age: Float[Array, ""]
-    ) -> tuple[Array, dict[str, Array]]:
+    def one(commands: Float[Array, "ticks 8"], age: Scalar) -> tuple[Array, dict[str, Array]]:
         aged = drift.aged(parameters, age)
-        seen = lambda state: (_read(aged, state), _truth(state))
+        seen = lambda state: (reported(aged, state), _truth(state))
 
         def step(k: Array, now: tuple[PamyState, Any]) -> tuple[PamyState, Any]:
             state, kept = now

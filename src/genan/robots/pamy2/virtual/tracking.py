@@ -13,13 +13,14 @@ from jaxtyping import Float
 
 from genan.deployment.interface import Sighting
 from genan.errors import SettingError
+from genan.robots.pamy2.virtual import DESIGN
 
 Point = Float[np.ndarray, " 3"]
 
 
 @dataclass(frozen=True)
 class TrackerModel:
-    """How a tracker sees. [R] lab's source, [D] from recordings, [A] assumed."""
+    """How a tracker sees. The numbers are in ``design.toml``."""
 
     rate: float  # Frames per second [Hz].
     delay: float  # From the exposure until the measurement can be read, on average [s].
@@ -109,34 +110,11 @@ class Vicon(Tracker):
     """Of markers on the cup's ball: 300 Hz, 6.9 ms late, below a millimetre but for reflections, at
     times blind. Rate and delay: the lab's recorded frames."""
 
-    model = TrackerModel(
-        rate=300.0,  # [R]
-        delay=0.00685,  # [R]
-        delay_jitter=0.0002,  # [A]
-        noise=0.0004,  # [A]
-        reflection_rate=0.7,  # [A]
-        reflection_time=0.02,  # [A]
-        reflection_size=0.003,  # up to 5 mm and more [A]
-        gap_rate=0.3,  # [A]
-        gap_time=0.015,  # [A]
-        hidden_gap_rate=10.0,  # the cup's wall stands between the ball and most of the cameras [A]
-        hidden_gap_time=0.05,  # [A]
-    )
+    model = TrackerModel(**DESIGN["vicon"])
 
 
 class Cameras(Tracker):
     """Four colour cameras over the table: 179 Hz, 5 ms late, 1.5 mm of noise, at times something
     else or nothing. Rate and noise: recorded balls."""
 
-    model = TrackerModel(
-        rate=179.0,  # [D]
-        delay=0.005,  # [A]
-        delay_jitter=0.0007,  # [A]
-        noise=0.0015,  # 1.1 to 2 mm [D]
-        # The lab finds 10 to 30 mm between cameras and Vicon [R], and corrects for that [A].
-        registration=0.005,
-        outlier_rate=0.002,  # [A]
-        outlier_size=0.5,  # [A]
-        gap_rate=0.4,  # [A]
-        gap_time=0.02,  # [A]
-    )
+    model = TrackerModel(**DESIGN["cameras"])

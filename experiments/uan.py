@@ -3,7 +3,8 @@ of regression.
 
 The network is the policy; it is rewarded for torques that keep a simulated arm on the recorded
 track. The original learns what is missing from a motor's known torque. Muscles have none, so that
-here, as in the GenAN paper, the whole torque is learnt. A model to beat.
+here, as in the GenAN paper, the whole torque is learnt. A model to beat: what ``fit_uan`` writes is
+taken by ``genan evaluate --compare``.
 """
 
 import json
@@ -20,14 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from genan.actuator import load, save
+from genan.actuator import save
 from genan.actuator.dataset import Data, Dataset, Samples, gather, load_all, usable_rows
 from genan.actuator.ensemble import Ensemble, Layers, Scaling, TorqueModel, pick_rows
 from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings, History
 from genan.actuator.training import rollout
 from genan.data import Trajectories
 from genan.dynamics import Dynamics, load_dynamics
-from genan.errors import ActuatorError, DataError, check_numbers, listing, refuse
+from genan.errors import DataError, check_numbers, listing, refuse
 from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.rl.config import ACTIVATIONS as PPO_ACTIVATIONS
@@ -240,16 +241,6 @@ def fit_uan(
     if out is not None:
         save(ensemble, out)
     return ensemble
-
-
-def kept_uan(folder: Path | str, fingerprint: str, settings: UanSettings) -> Ensemble | None:
-    """The actuators in ``folder``, if ``settings`` give them on this recording."""
-    try:
-        kept = load(folder)
-    except ActuatorError:
-        return None
-    same = kept.record.get("settings") == settings.settings() and kept.contract.loss == LOSS
-    return kept if same and kept.record.get("data", {}).get("fingerprint") == fingerprint else None
 
 
 class HeldOutRollouts(eqx.Module):

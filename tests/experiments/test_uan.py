@@ -13,15 +13,7 @@ import pytest
 from tests.actuator.setting import prepare as prepare_samples
 from tests.actuator.setting import waves
 
-from genan.actuator import History, load
-from genan.actuator.dataset import scale_samples, usable_rows
-from genan.cli import main
-from genan.data import Channels, Trajectories, write
-from genan.dynamics import load_dynamics
-from genan.errors import DataError, SettingError
-from genan.rl.config import PPOSettings
-from genan.rl.ppo import PPO
-from genan.rl.uan import (
+from experiments.uan import (
     PPO_SETTINGS,
     HeldOutRollouts,
     UanEnvironment,
@@ -30,9 +22,15 @@ from genan.rl.uan import (
     UanState,
     find_starts,
     fit_uan,
-    kept_uan,
     prepare,
 )
+from genan.actuator import History, load
+from genan.actuator.dataset import scale_samples, usable_rows
+from genan.data import Channels, Trajectories
+from genan.dynamics import load_dynamics
+from genan.errors import DataError, SettingError
+from genan.rl.config import PPOSettings
+from genan.rl.ppo import PPO
 from genan.robot import Robot
 from genan.tasks.task import StepOutcome
 
@@ -195,12 +193,8 @@ def test_the_ensemble_is_the_policys_mean_and_lives_as_an_artifact(
     mean = policy.mean * env.scaling.torque_std + env.scaling.torque_mean
     np.testing.assert_allclose(ensemble.torque(q, u), mean, rtol=1e-5, atol=1e-5)
 
-    kept = kept_uan(tmp_path / "uan", driven.fingerprint, SMALL)
-    assert kept is not None
+    kept = load(tmp_path / "uan")
     np.testing.assert_array_equal(kept.torque(q, u), ensemble.torque(q, u))
-    assert kept_uan(tmp_path / "uan", "another", SMALL) is None
-    assert kept_uan(tmp_path / "uan", driven.fingerprint, replace(SMALL, steps=1)) is None
-    assert kept_uan(tmp_path / "nothing", driven.fingerprint, SMALL) is None
 
 
 @pytest.mark.slow
@@ -255,41 +249,3 @@ def test_refusals(driven: Trajectories) -> None:
         UanSettings(ppo=PPOSettings(activation="tanh"))
     with pytest.raises(SettingError, match="'leaky_relu'.*'tanh', 'elu'"):
         UanSettings(ppo=PPOSettings(scale_observations=False))
-
-
-@pytest.mark.slow
-def test_the_command_line_sets_it_beside(
-    driven: Trajectories,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    judged = []
-
-    def evaluate(*_, compare, **__):
-        judged.append(compare["UAN"])
-        raise DataError("That is enough.")
-
-    monkeypatch.setattr("genan.rl.uan.UanSettings", lambda: SMALL)
-    monkeypatch.setattr("genan.evaluation.actuators.evaluate", evaluate)
-    recording, ours = tmp_path / "train.h5", tmp_path / "ours"
-    write(recording, driven)
-    fit_uan(driven, "pendulum", settings=SMALL, out=ours)
-    arguments = [
-        "evaluate",
-        "--actuators",
-        ours,
-        "--data",
-        recording,
-        "--uan",
-        "--uan-steps",
-        UPDATE,
-    ]
-    assert main([*map(str, arguments)]) == 2 and "--train-data" in capsys.readouterr().err
-    arguments += ["--train-data", recording]
-    for words in (f"s for {UPDATE} steps, in", f"trained earlier for {UPDATE} steps"):
-        assert main([*map(str, arguments)]) == 2
-        said = " ".join(capsys.readouterr().err.split())
-        assert words in said and "That is enough." in said
-    assert [one.contract.loss for one in judged] == ["uan", "uan"]
-    assert judged[0].record == judged[1].record == load(ours / "baselines" / "uan").record
