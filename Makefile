@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find src -type f -not -name '*.pyc')
+SOURCES := $(shell find src zoo -type f -not -name '*.pyc')
 PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --constraints constraints.txt
 
@@ -29,14 +29,14 @@ $(VENV)/.installed: $(VENV)/.dependencies $(SOURCES) README.md LICENSE
 test: lint pytest
 
 lint: env
-	$(BIN)/ruff check src experiments tests benchmarks examples
-	$(BIN)/ruff format --check src experiments tests benchmarks examples
+	$(BIN)/ruff check src zoo experiments tests benchmarks examples
+	$(BIN)/ruff format --check src zoo experiments tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 # Processes: compiling, which is most of the time, uses one core at a time. -rs prints why a test was skipped.
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -rs
-CHECKED := -n 2 --jaxtyping-packages=genan,beartype.beartype
+CHECKED := -n 2 --jaxtyping-packages=genan,genan_zoo,beartype.beartype
 LONG := slow or browser or ray or docs
 
 # First what is fast or at a robot's speed, with shapes and types checked in every call; then whole lines of work, as users run

@@ -10,16 +10,21 @@ from tests.deployment.faulty import PAMY2
 from genan.deployment.controller import FiniteDifference
 from genan.deployment.interface import Reading
 from genan.deployment.safety import Guard, SafetySettings, Stop, StopReason
+from genan.robot import Robot
 
 REST, ZERO = PAMY2.q_rest, np.zeros(4)
 DT = PAMY2.dt
 
 
 def watch(
-    q: np.ndarray, *, u: np.ndarray | None = None, settings: SafetySettings | None = None
+    q: np.ndarray,
+    *,
+    u: np.ndarray | None = None,
+    settings: SafetySettings | None = None,
+    robot: Robot = PAMY2,
 ) -> Stop | None:
     """Let a guard see positions [ticks, 4] at 500 Hz, and controls [ticks, 4]; the first stop."""
-    guard = Guard(PAMY2, settings or SafetySettings(), now=0.0)
+    guard = Guard(robot, settings or SafetySettings(), now=0.0)
     for k, row in enumerate(q):
         stop = guard.check_reading(Reading(k * DT, row), ZERO if u is None else u[k], k * DT)
         if stop is not None:
@@ -69,6 +74,13 @@ def test_still_joints_are_normal_under_held_or_slow_controls_only() -> None:
     assert watch(still, u=trembling) is None
     moving = np.outer(np.arange(2000) * 0.0005, np.ones(4))
     stop = watch(still, u=moving)
+    assert stop is not None and stop.reason is StopReason.FROZEN
+    # To and fro within a little of the range, and within a deadband, is no sign of a frozen sensor.
+    swinging = 0.12 * np.sin(0.3 * np.arange(2000))[:, None] * np.ones(4)
+    assert watch(still, u=swinging) is None
+    deaf = replace(PAMY2, controls=tuple(replace(c, deadband=0.8) for c in PAMY2.controls))
+    assert watch(still[:2000], u=0.5 * moving, robot=deaf) is None
+    stop = watch(still, u=1.2 * moving, robot=deaf)
     assert stop is not None and stop.reason is StopReason.FROZEN
     counting = still.copy()
     counting[::40, 3] += 4e-4  # one count of one encoder now and then is a sensor that lives

@@ -63,9 +63,9 @@ class Stop:
 class SafetySettings:
     """Limits of a control loop; docs/deployment.md says how they were measured."""
 
-    change: float = math.inf
-    """Largest change of a control in one period, in its unit, where it should be less than the
-    robot's own (``rate`` in robot.toml). Nothing is sent that is faster."""
+    change: float | tuple[float, ...] = math.inf
+    """Largest change of a control in one period, in its unit (one for all, or one each), where it
+    should be less than the robot's own (``rate`` in robot.toml). Nothing is sent that is faster."""
     wild: float = 10.0  # Asking for up to this many times that is limited; for more, stopped.
     ramp: float = 1.0  # Time of the ramp to rest [s]; longer where the rate limit asks for it.
     margin: float = 5.0 / DEGREES  # Near to a limit [rad or m]: where training's penalty begins ...
@@ -80,20 +80,21 @@ class SafetySettings:
     stale: float = 0.04  # Longest without a new reading [s]: the delay of valves and air.
     frozen: float = 0.1  # Longest time in which no joint moves by a count of its encoder [s] ...
     frozen_travel: float = 0.3
-    """... while a control travels this far, in its unit. The largest of 2500 exploration
-    trajectories and 60 trials: 60 ms, 0.15."""
+    """... while a control travels this far beyond its deadband, in units of half its range. The
+    largest of 2500 exploration trajectories and 60 trials of PAMY2: 60 ms, 0.15."""
     leap: float = 0.05  # The robot's clock may run ahead by this between two readings [s].
     late: float = 0.04  # Longest delay of a tick, here or in the robot [s], for the same reason.
     late_ticks: int = 10  # Ticks in a row of which each is late by a period or more.
     rounding: float = 1e-3
-    """A robot may round a control by this much, in its unit; where it sends something else than was
-    asked for, the loop goes on from what was sent."""
+    """A robot may round a control by this much, in units of half its range; where it sends
+    something else than was asked for, the loop goes on from what was sent."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             zero_is_fine = name in ("margin", "beyond", "ramp", "rounding")
-            if not (value > 0.0 or (value == 0.0 and zero_is_fine)):
-                raise SettingError(f"Safety: {name!r} must be a positive number, not {value:g}.")
+            least = min(value) if isinstance(value, tuple) else value
+            if not (least > 0.0 or (least == 0.0 and zero_is_fine)):
+                raise SettingError(f"Safety: {name!r} must be a positive number, not {least:g}.")
         if math.isinf(self.ramp):
             raise SettingError("'ramp' cannot be switched off; give a finite number.")
 
@@ -109,6 +110,8 @@ class Guard:
         self._speed = np.minimum([joint.speed for joint in robot.joints], settings.speed)
         self._slowest = self._speed.min()
         self._u_lower, self._u_upper = robot.u_range
+        self.half = 0.5 * np.ptp(robot.u_range, axis=0)
+        self._deaf = np.array([control.deadband for control in robot.controls]) / self.half
         inwards = np.array([[1.0], [-1.0]])
         self._near_lower, self._near_upper = robot.q_range + settings.margin * inwards
         self._lower, self._upper = robot.q_range - settings.beyond * inwards
@@ -116,8 +119,7 @@ class Guard:
         self._time: float | None = None
         self._behind = 0.0  # How late the robot itself was at first [s].
         self._fresh_at = self._moved_at = now
-        self._q, self._u = np.full(robot.nq, math.nan), np.full(robot.nu, math.nan)
-        self._travel = np.zeros(robot.nu)
+        self._q, self._span = np.full(robot.nq, math.nan), np.full((2, robot.nu), math.nan)
         self._period, self._late_ticks = (1.0 - ROUNDING) * robot.dt, 0
 
     def check_pace(self, lateness: float) -> Stop | None:
@@ -195,14 +197,15 @@ class Guard:
     def _check_moving(self, q: Positions, u: Controls, now: float) -> Stop | None:
         """Encoders count: held controls rest at one count, moving ones do not."""
         if (q != self._q).any():
-            self._q[:], self._u[:], self._travel[:], self._moved_at = q, u, 0.0, now
+            self._q[:], self._span[:], self._moved_at = q, u, now
             return None
-        self._travel += np.abs(u - self._u)
-        self._u[:] = u
-        still, travel = now - self._moved_at, self._travel.max()
+        low, high = self._span
+        np.minimum(low, u, out=low)
+        np.maximum(high, u, out=high)
+        still, travel = now - self._moved_at, ((high - low) / self.half - self._deaf).max()
         if still > self._settings.frozen and travel > self._settings.frozen_travel:
-            words = f"for {1e3 * still:.0f} ms, while a control moved {travel:.2g}"
-            return Stop(StopReason.FROZEN, words)
+            words = f"while a control crossed {50 * travel:.2g} % of its range"
+            return Stop(StopReason.FROZEN, f"for {1e3 * still:.0f} ms, {words}")
         return None
 
     def _named(self, which: np.ndarray, values: np.ndarray, *, per: str = "") -> str:

@@ -7,7 +7,7 @@ inverse dynamics and stepping are exact inverses. Passive terms (springs, damper
 
 import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,7 @@ class Control:
     explore_upper: float  # Range that exploration draws from, inside ``lower`` to ``upper``.
     rate: float  # How fast it may change, in its unit per second: nothing is sent that is faster.
     log: LogColumn = field(default_factory=LogColumn)  # Where logs of other programs have it.
+    deadband: float = 0.0  # It may change by so much before any joint answers.
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,13 @@ class Robot:
         """Largest change of each control in one period, in their units."""
         return self.dt * np.array([c.rate for c in self.controls])
 
+    def fastest(self, change: float | Sequence[float]) -> tuple[float, float]:
+        """Of the largest ``change`` of the controls in one period (one for all, or one each), that
+        which is nearest to what its control may do, and what that is."""
+        scale = np.broadcast_to(np.asarray(change, float), self.nu)
+        k = int(np.argmax(scale / self.u_change))
+        return float(scale[k]), float(self.u_change[k])
+
 
 def compile_model(path: Path, *, dt: float) -> "MjModel":
     """Compile the model file with time step ``dt`` [s]; refuse what genan cannot simulate."""
@@ -275,13 +283,14 @@ def _interval(value: Any) -> tuple[float, float] | None:
 
 
 _time = lambda v, most: _number(v) if 0.0 < (_number(v) or 0.0) <= most else None
+_positive = lambda v: _time(v, math.inf)
 _text = lambda v: v if isinstance(v, str) else None
 _tables = lambda v: v if isinstance(v, list) and {*map(type, v)} == {dict} else None
 #: By kind of table the keys that it must have and those that it may have.
 _KEYS = {
     "robot": ("name model dt joints controls", "description end_effector import"),
     "joint": ("name", "unit range rest speed log log_unit log_scale log_offset"),
-    "control": ("name range", "unit rest explore rate log log_unit log_scale log_offset"),
+    "control": ("name range", "unit rest explore rate deadband log log_unit log_scale log_offset"),
     "import": ("", "time time_unit format gap"),
 }
 _TEXTS = ("name", "model", "end_effector", "log", "log_unit", "time", "time_unit", "format")
@@ -292,8 +301,8 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("range", "explore"), ("[low, high] with low < high", _interval)),
     **dict.fromkeys(("rest", "log_offset"), ("a finite number", _number)),
     "log_scale": ("a finite number other than 0", lambda v: _number(v) or None),
-    "gap": ("a positive time in seconds", lambda v: _time(v, math.inf)),
-    **dict.fromkeys(("rate", "speed"), ("a positive number", lambda v: _time(v, math.inf))),
+    "gap": ("a positive time in seconds", _positive),
+    **dict.fromkeys(("rate", "speed", "deadband"), ("a positive number", _positive)),
     "dt": ("a time step in seconds, above 0 and up to 1", lambda v: _time(v, 1.0)),
     "joints": ("one or more [[joints]] tables", _tables),
     "controls": ("one or more [[controls]] tables", _tables),
@@ -374,4 +383,5 @@ def _control(entry: dict[str, Any], path: Path) -> Control:
         beyond = f"{key} {value:g} lies outside the control's range {lower:g} to {upper:g}"
         _refuse(f"{path}: control {name!r}", (not lower <= value <= upper, beyond))
     rate = entry.get("rate", (upper - lower) / FULL_RANGE)
-    return Control(name, entry.get("unit", "1"), lower, upper, rest, low, high, rate, _log(entry))
+    more = rate, _log(entry), entry.get("deadband", Control.deadband)
+    return Control(name, entry.get("unit", "1"), lower, upper, rest, low, high, *more)
