@@ -10,9 +10,11 @@ none) with the policy, in turns of 10 s with an idle loop of the same rate, whic
 each tick: what it misses is the machine's, not the loop's. With --served, the paced loop drives a
 robot over UDP ('genan serve' in another process) instead of the one in memory. --realtime asks for
 what 'genan deploy --realtime' asks for; --burners: so many processes that do nothing but compute,
-next to both. Printed too: how many of the missed ticks fall into moments in which the host of a
-virtual machine took a core ("stolen", looked at every 5 ms by a process of its own), which no
-program inside it can do anything about.
+next to both. Printed too: how many of the missed ticks are left when those are taken away at which
+the host of a virtual machine took a core, or the whole machine stood still. A process of its own
+looks every 2 ms for time that the kernel calls stolen; with --realtime, where it may, it is a
+real-time process on the other core, and moments at which it came too late itself count too. No
+program inside the machine can do anything about these.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import nullcontext
 
@@ -152,7 +155,9 @@ def paced(seconds: float, served: str | None, *, asking: bool) -> None:
     counts = {"policy": [0, 0], "idle": [0, 0]}
     late: dict[str, list[np.ndarray]] = {"policy": [], "idle": []}
     moments: dict[str, list[np.ndarray]] = {"policy": [], "idle": []}
-    watcher = subprocess.Popen([sys.executable, "-c", WATCHER], stdout=subprocess.PIPE, text=True)
+    watching = [sys.executable, "-c", WATCHER, *(["--realtime"] if asking else [])]
+    seen = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
+    watcher = subprocess.Popen(watching, stdout=seen)
     for _ in range(max(1, round(seconds / TURN))):
         turn = min(seconds, TURN)
         if served:
@@ -179,41 +184,56 @@ def paced(seconds: float, served: str | None, *, asking: bool) -> None:
             counts[name][0] += len(lateness)
             counts[name][1] += missed
     watcher.terminate()
-    stolen = np.array([float(line) for line in watcher.communicate()[0].split()])
+    watcher.wait()
+    seen.seek(0)
+    stolen = np.array(seen.read().split(), float).reshape(-1, 2)
     where = f"over UDP to {served}" if served else "robot in memory"
     for name, (ticks_made, missed) in counts.items():
         lateness = spread(np.concatenate(late[name]))
-        theirs = sum(taken(at, stolen) for at in moments[name])
+        ours = sum(own(at, stolen) for at in moments[name])
         print(
-            f"paced at 500 Hz, {name}: {missed} missed of {ticks_made + missed}, {theirs} of them "
-            f"while the host took a core; lateness {lateness}"
+            f"paced at 500 Hz, {name}: {missed} missed of {ticks_made + missed}, {ours} of them "
+            f"while the machine ran; lateness {lateness}"
         )
     print(f"  ({where}, {seconds:g} s of each, in turns of {TURN:g} s)")
 
 
-#: Prints when the host took more of the cores, by the clock of ``time.perf_counter``.
+#: Prints the ends of stretches in which the host took more of the cores, or in which this process
+#: could not run, by the clock of ``time.perf_counter``.
 WATCHER = """
+import os
+import sys
 import time
-before = None
-while True:
-    with open("/proc/stat") as file:
-        now = file.readline().split()[8]
-    if before not in (None, now):
-        print(time.perf_counter(), flush=True)
-    before = now
-    time.sleep(0.005)
+longest = float("inf")
+if sys.argv[1:] == ["--realtime"]:
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(81))
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        longest = 0.004
+    except OSError:  # others may keep it from running
+        pass
+before, last = None, time.perf_counter()
+with open("/proc/stat") as file:
+    while True:
+        file.seek(0)
+        stolen, now = file.readline().split()[8], time.perf_counter()
+        if before not in (None, stolen) or now - last > longest:
+            print(last, now, flush=True)
+        before, last = stolen, now
+        time.sleep(0.002)
 """
 ACCOUNTED = 0.03
 """The kernel counts stolen time in steps of 10 ms, at its next look at a core [s]."""
 
 
-def taken(moments: np.ndarray, stolen: np.ndarray) -> int:
-    """Of ticks at these ``moments`` [s], how many were missed while a core was ``stolen``."""
+def own(moments: np.ndarray, stolen: np.ndarray) -> int:
+    """Of ticks at these ``moments`` [s], how many were missed outside ``stolen`` stretches [s]."""
     gaps = np.diff(moments)
     found = 0
     for k in np.flatnonzero(gaps > 1.5 * PERIOD):
-        near = (stolen > moments[k] - ACCOUNTED) & (stolen < moments[k + 1] + ACCOUNTED)
-        found += (round(gaps[k] / PERIOD) - 1) * bool(near.any())
+        before, after = moments[k] - ACCOUNTED, moments[k + 1] + ACCOUNTED
+        near = (stolen[:, 1] > before) & (stolen[:, 0] < after)
+        found += (round(gaps[k] / PERIOD) - 1) * (not near.any())
     return found
 
 

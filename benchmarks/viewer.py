@@ -61,6 +61,11 @@ class Counted:
         self._page.step(seconds, watched=watched if self._watched is None else self._watched)
         self.pictures += 1
 
+    def close(self) -> None:
+        """Let go of the page's robot, if it has one."""
+        if hasattr(self._page, "close"):
+            self._page.close()
+
 
 class Box:
     """The reference: one small box that moves."""
@@ -89,8 +94,6 @@ def going(
         finally:
             stop.set()
             thread.join()
-            if hasattr(page, "close"):
-                page.close()
 
 
 def live(pages: list[LivePage]) -> Callable[[Any], LivePage]:
