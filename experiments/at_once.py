@@ -264,7 +264,7 @@ def _trial(
     speed, safety, dt = jnp.asarray(plan.speed), plan.safety, plan.dt
     exact = jax.tree.map(lambda weights: weights.astype(float), policy)
     begin = plan.pause + plan.ramp
-    over = begin + plan.steps * plan.repeat
+    over, half = begin + plan.steps * plan.repeat, 0.5 * np.ptp(plan.u_range, axis=0)
 
     def act(q: Array, qd: Array, u: Array) -> Array:
         parts = {"q": q, "qd": qd, "u": u, "goal": goal}
@@ -275,7 +275,7 @@ def _trial(
         q = at.robot.read()
         qd, moved = (q - at.q) / dt, jnp.any(q != at.q)
         still, travel = jnp.where(moved, 0, at.still + 1), jnp.where(moved, 0.0, at.travel)
-        far = jnp.max(travel) > NEAR * safety.frozen_travel
+        far = jnp.max(travel / half) > NEAR * safety.frozen_travel
         towards = jnp.where(q < near_lower, -qd, jnp.where(q > near_upper, qd, 0.0))
         bad = (q < lower) | (q > upper) | (jnp.abs(qd) > speed)
         bad = bad | (towards > NEAR * safety.approach) | (still * dt > NEAR * safety.frozen) & far

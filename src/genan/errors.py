@@ -65,8 +65,9 @@ def check_numbers(settings: Any, rules: Mapping[str, str]) -> None:
     for must, names in rules.items():
         for name in names.split():
             value = getattr(settings, name)
-            if value is not None and not _BOUNDS[must](value):
-                raise SettingError(f"The setting {name} must {must}, not {value:g}.")
+            for entry in value if isinstance(value, tuple) else (value,):
+                if entry is not None and not _BOUNDS[must](entry):
+                    raise SettingError(f"The setting {name} must {must}, not {entry:g}.")
 
 
 def check_choices(settings: Any, **choices: Iterable[str]) -> None:

@@ -114,6 +114,10 @@ ELSEWHERE: dict[str, str] = {
         "evaluation/test_transfer": (
             "genan transfer table-tennis --robot-seeds 0 1 2 --videos 0 3",
         ),
+        "tasks/test_follow": (
+            "genan train follow --actuators actuators --out runs/follow",
+            "genan transfer follow --policy runs/follow",
+        ),
         "rl/test_train": (
             "genan train reacher",
             "genan train reacher --actuators actuators --out reacher",

@@ -158,5 +158,5 @@ HOLD_POSE = TaskEntry(
     outcomes=("held", "pushed away"),
     observation={"pose": "joint positions to hold [{q}]"},
     presets={"fast": TrainingPreset({"num_steps_per_env": 8, "num_minibatches": 4}, num_envs=8)},
-    number=("away", "away [rad]"),
+    numbers={"away": "away [rad]"},
 )

@@ -85,7 +85,8 @@ def test_refusals(name, change, words):
 
 def test_a_task_that_does_not_exist():
     with pytest.raises(
-        SettingError, match="no task 'chess'; there are: 'reacher', 'ball-in-a-cup', 'table-tennis'"
+        SettingError,
+        match="no task 'chess'; there are: 'reacher', 'follow', 'ball-in-a-cup', 'table-tennis'",
     ):
         task_settings("chess")
     with pytest.raises(SettingError, match="shorter than one step"):

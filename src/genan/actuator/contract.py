@@ -6,6 +6,8 @@ Nothing here imports JAX.
 """
 
 import math
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from genan.actuator.settings import Architecture, History, Servo, Terms, frozen
 from genan.data import Channels
 from genan.errors import ActuatorError, SettingError, listing, refuse
 from genan.files import ArtifactFormat, check_types
-from genan.robot import Robot
+from genan.robot import Robot, robot_names
 from genan.robot.package import is_bundled
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
@@ -107,6 +109,29 @@ class Contract:
     def check_rate(self, dt: float, *, whose: str) -> None:
         """Refuse another period ``dt`` [s] than the one fitted at. ``whose``: for the message."""
         check_rates(self.dt, dt, whose, ActuatorError)
+
+    def find_robot(
+        self,
+        record: Mapping[str, Any],
+        robot: Robot | Path | str | None = None,
+        *,
+        usual: str | None = None,
+    ) -> Robot:
+        """``robot``; left out, the ``usual`` one if these actuators drive it, else the one that
+        they were fitted for: where its robot.toml was then (``record``), or the installed one."""
+        if robot is not None:
+            return Robot.load(robot)
+        if usual is not None:
+            with suppress(ActuatorError):
+                self.check_robot(found := Robot.load(usual))
+                return found
+        known = record.get("robot")
+        if known and Path(known).exists():
+            return Robot.load(Path(known))
+        absent = f"The actuators were fitted for robot {self.robot!r}, which is not installed"
+        none = self.robot not in robot_names(), f"{absent}; give its robot.toml (--robot)."
+        refuse(none, error=ActuatorError)
+        return Robot.load(self.robot)
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it; older readers can read what uses nothing newer."""

@@ -24,6 +24,7 @@ from genan.actuator.ensemble import Ensemble, Scaling
 from genan.actuator.settings import Architecture, FitSettings, History, Servo, Terms, frozen
 from genan.data import Channels, Trajectories, finite_differences, load, split
 from genan.data.inspection.measures import is_stiction, measure_sticking
+from genan.data.motion import describe_motion
 from genan.dynamics import Dynamics, load_dynamics
 from genan.errors import DataError, listing, refuse
 from genan.robot import Robot
@@ -453,6 +454,7 @@ def gather(
         "train_samples": len(learnt),
         "validation_samples": 0 if runs else len(parts[1]),
         "provenance": dict(trajectories.provenance),
+        "motion": shared.once("motion", lambda: describe_motion(trajectories)),
     }
     closed_form = settings.loss == "position" and true_torque is None
     kind = "samples", closed_form, true_torque is None

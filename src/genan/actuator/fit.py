@@ -9,6 +9,7 @@ model and no baseline surpasses in either. The networks of the chosen candidate 
 nothing is trained twice.
 """
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +28,15 @@ from genan.actuator.errors import HeldOutErrors, HeldOutSamples, JobProgress, re
 from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, keep
 from genan.actuator.settings import FitSettings
 from genan.actuator.training import KINDS
-from genan.data import Trajectories, inspect, load, read_truth_for_evaluation_only, summary
+from genan.actuator.tuning import SAMPLES, Tuning, tune
+from genan.data import (
+    Inspection,
+    Trajectories,
+    inspect,
+    load,
+    read_truth_for_evaluation_only,
+    summary,
+)
 from genan.data.inspection import obstacles
 from genan.errors import ActuatorError, DataError, SettingError
 from genan.files import sentences
@@ -51,6 +60,8 @@ REPEATED = {"epochs", "batch", "batch_size", "rate", "learning_rate", "schedule"
 REPEATED |= {"split_seed"}  # Settings that a network on true torques takes over.
 CHOSEN = ["base", "folds", "hidden", "history_length", "weight_decay", "members", "epochs"]
 CHOSEN += ["batch_size", "learning_rate", "loss"]  # Settings that a choice makes.
+TUNED = ["history_noise", "control_noise", "history_length", "history_stride", "base", "loss"]
+"""With one of these given, noise and history of a large recording are not chosen."""
 
 
 def fit(
@@ -130,13 +141,37 @@ def fit(
         observer.note(f"{known}: the model is chosen by cross-validation.")
         where: dict[str, Any] = {"out": out, "delays": delays, "overwrite": overwrite}
         return choose_model(shared, robot, made, observer, **where)
+    tuning = None
+    if shared is None and choose == "auto" and from_ is None and _tunes(made):
+        tuning = _tuned(_some(heads, samples, SAMPLES), loaded, made, inspection, observer)
+        made = tuning.settings
     reference = shared.trajectories if shared is not None and out is not None else None
     fitting = Fitting(
         source, robot, made, out=out, start=from_, overwrite=overwrite, reference=reference
     )
+    if tuning is not None:
+        fitting.record["tuning"] = tuning.record()
     del data, heads, source, shared
     observer.begin(fitting)
     return fitting.run(observer)
+
+
+def _tunes(made: FitSettings) -> bool:
+    """Whether noise and history are left to genan."""
+    default = FitSettings()
+    return all(getattr(made, name) == getattr(default, name) for name in TUNED)
+
+
+def _tuned(
+    some: Trajectories, robot: Robot, made: FitSettings, found: Inspection, observer: FitObserver
+) -> Tuning:
+    """Settings chosen on some of the recording; says so."""
+    noise = float(np.median([one.noise for one in found.joints])) / math.sqrt(6.0)
+    observer.note(f"{len(some.q)} samples of it: noise and history are chosen by open-loop errors.")
+    tuning = tune(some, robot, made, noise=noise, observer=observer)
+    for line in sentences(SENTENCES, "tuned", tuning, some.channels.joint_units):
+        observer.note(line)
+    return tuning
 
 
 def _chooses(
@@ -157,11 +192,11 @@ def _chooses(
     return not given
 
 
-def _some(heads: list[Any], samples: int) -> Trajectories:
-    """Evenly spread trajectories of a large recording that can be inspected in a second or two."""
+def _some(heads: list[Any], samples: int, most: int = MOST_TO_INSPECT) -> Trajectories:
+    """Evenly spread trajectories of a large recording: about ``most`` of its samples."""
     parts = []
     for head in heads:
-        count = min(len(head), max(2, round(MOST_TO_INSPECT / samples * len(head))))
+        count = min(len(head), max(2, round(most / samples * len(head))))
         chosen = np.linspace(0, len(head) - 1, count).round().astype(int)
         in_memory = isinstance(head, Trajectories)
         parts.append(head.select(chosen) if in_memory else load(head.path, chosen))

@@ -121,6 +121,7 @@ class Fitting:
         self.state, self._saved = self._begin(), time.perf_counter()
         self.losses: dict[str, list[list[float]]] = {"train": [], "validation": []}
         """Of each member after each epoch."""
+        self.record: dict[str, Any] = {}  # More entries for the ensemble's record.
         self._programs: tuple[Any, Any] | None = None
         self._compiled, self._chunks = 0.0, 0  # When, and chunks trained since then.
         if self.out is not None:
@@ -162,15 +163,25 @@ class Fitting:
             **{f"{name}_loss": of_epochs for name, of_epochs in self.losses.items()},
         }  # fmt: skip
         best = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), self.state.best)
-        ensemble = Ensemble(self.contract, best, self.dataset.scaling).with_record(
+        ensemble = Ensemble(self.contract, best, self.dataset.scaling)
+        training["disagreement"] = self._usual_disagreement(ensemble)
+        ensemble = ensemble.with_record(
             settings=self.settings.settings(), robot=self.robot_path, data=self.origin,
-            training=training, versions=versions(),
+            training=training, versions=versions(), **self.record,
             **{"from": None if self.start is None else self.start.record.get("data")},
         )  # fmt: skip
         if self.out is not None:
             keep(ensemble, self.out, self._reference, self.dataset.validation_trajectories)
             (self.out / CHECKPOINT).unlink(missing_ok=True)
         return ensemble
+
+    def _usual_disagreement(self, ensemble: Ensemble) -> float:
+        """Mean disagreement of the members on what they were trained on [N m or N]."""
+        every = self.dataset.train_rows
+        rows = jnp.asarray(every[:: max(1, len(every) // 4096)])
+        samples, at = self.dataset.samples, self.dataset.history.at
+        seen = jax.jit(jax.vmap(lambda row: at(samples.q, samples.u, row)))(rows)
+        return float(f"{float(jnp.mean(ensemble.disagreement(*seen))):.4g}")
 
     def _epoch(self, observer: FitObserver) -> None:
         """One epoch, or the rest of it."""

@@ -67,11 +67,11 @@ class Evaluate(KeyFlags):
         terminal.check_out(folder, overwrite=self.overwrite or self.out is None)
         prepare()
         from genan.actuator import save
-        from genan.evaluation.actuators import headline, load_robot
+        from genan.evaluation.actuators import headline
         from genan.report.verdict import cross_validation_verdict, verdict
 
         ensemble = genan.load(self.actuators)
-        robot = load_robot(ensemble, self.robot)
+        robot = ensemble.contract.find_robot(ensemble.record, self.robot)
         if crossing:
             found = self._cross_validate(ensemble, robot)
             _print_errors(found)

@@ -14,7 +14,6 @@ import genan
 from genan.cli.terminal import Bars, KeyFlags, check_out, print_table, say
 from genan.errors import refuse
 from genan.jax_setup import compiling, prepare
-from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy
 from genan.tasks.registry import task_entry, task_settings
 from genan.words import plural
@@ -69,16 +68,17 @@ class Play(KeyFlags):
 
         from genan.tasks.task import load_environment, random_agent, record_episodes, zero_agent
 
+        usual = entry.settings.robot
+        ensemble = genan.load(self.actuators or bundled_actuators(usual))
+        robot = ensemble.contract.find_robot(ensemble.record, self.robot, usual=usual)
         if self.agent == "policy":
             policy = genan.Policy.load(self.policy or bundled_policy(self.task))
             theirs = f"The policy was trained for the task {policy.contract.task!r}"
             refuse((policy.contract.task != self.task, f"{theirs}, not for {self.task!r}."))
             settings = entry.settings.of_record(policy.contract.constants)
         else:
-            settings = task_settings(self.task, robot=self.robot)
+            settings = task_settings(self.task, robot=robot, record=ensemble.record)
         settings = replace(settings, pool=max(_POOL, self.episodes))
-        robot = Robot.load(self.robot or settings.robot)
-        ensemble = genan.load(self.actuators or bundled_actuators(settings.robot))
         environment = load_environment(
             settings, ensemble, envs=self.episodes, robot=robot, stagger=False
         )

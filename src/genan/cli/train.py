@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import tyro
 
 import genan
+from genan.actuator.contract import read_contract
 from genan.cli.terminal import Bars, KeyFlags, interruptible, time_left
 from genan.errors import listing, refuse
 from genan.files import sentences
 from genan.jax_setup import prepare
 from genan.rl.config import PPOSettings, TrainSettings, preset
+from genan.robot.package import bundled_actuators, find_actuators
 from genan.tasks.registry import TaskSettings, task_entry, task_names
 
 if TYPE_CHECKING:
@@ -34,7 +36,9 @@ class Train(KeyFlags, Generic[T]):
 
     actuators: Path | None = None  # Actuators that drive the arm; left out: the bundled ones.
     out: Path  # Folder for the policy, the checkpoints and the TensorBoard events.
-    robot: str | None = None  # Its name or robot.toml; left out: the one that the task is made for.
+    robot: str | None = None
+    """Its name or robot.toml; left out: the one that the task is made for, if the actuators drive
+    it, else their own."""
     preset: str
     """Where the settings come from: fast (see docs/policies.md), paper, or another of the task."""
     trainer: Literal["genan", "skrl"] = "genan"  # genan's compiled PPO, or skrl (genan[skrl]).
@@ -94,7 +98,10 @@ class Train(KeyFlags, Generic[T]):
         presets = task_entry(name).presets
         named = flags.get("--preset", "")
         named = named if named in presets else next(iter(presets))
-        chosen = preset(name, named, robot=flags.get("--robot"))
+        usual, made = task_entry(name).settings.robot, flags.get("--actuators")
+        contract, record = read_contract(find_actuators(made or bundled_actuators(usual)))
+        robot = contract.find_robot(record, flags.get("--robot"), usual=usual)
+        chosen = preset(name, named, robot=robot, record=record)
         training = TrainSettings(num_envs=chosen.num_envs, steps=chosen.steps)
         settings: Any = {"training": training, "task": chosen.task, "ppo": chosen.ppo}
         default: Any = Train(out=Path("runs") / name, preset=named, **settings)

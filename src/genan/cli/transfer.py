@@ -192,17 +192,18 @@ def _print_result(found: "TransferResult") -> None:
     entry, name = task_entry(found.task), found.about["robot"]
     # The first is success, which has its own column; where there are but two, so has the other.
     shown = list(found.outcomes())[2 if len(entry.outcomes) == 2 else 1 :]
-    measured = [entry.number] if entry.number else []
+    there = {key for trial in found.trials for key in trial.numbers}
+    measured = {key: words for key, words in entry.numbers.items() if key in there}
     parts = {str(name if seed is None else seed): found.on(seed) for seed in found.robot_seeds}
     rows = []
     for robot, part in (parts | {"all": found} if len(parts) > 1 else parts).items():
         low, high = (f"{100.0 * end:.1f}" for end in part.interval)
         count, counts = len(part.completed), part.outcomes()
         share = f"{100.0 * part.succeeded / count:.1f}" if count else "-"
-        means = [number(part.mean(key)) for key, _ in measured]
+        means = [number(part.mean(key)) for key in measured]
         cells = [robot, f"{part.succeeded} of {count}", share, f"{low} to {high}", *means]
         rows.append([*cells, *(str(counts.get(outcome, 0)) for outcome in shown)])
-    columns = ["robot", "success", "percent", "95 % interval", *(words for _, words in measured)]
+    columns = ["robot", "success", "percent", "95 % interval", *measured.values()]
     print_table([*columns, *shown], rows)
     if len(found.completed) < len(found.trials):
         say(f"{found.words}.")

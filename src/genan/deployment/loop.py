@@ -212,7 +212,7 @@ def trainable(flight: Flight) -> Iterator[slice]:
 class RampTo(Controller):
     """Bring the controls to ``u`` along a line; slower than asked where the rate limit needs it."""
 
-    def __init__(self, u: Controls, *, seconds: float, robot: Robot, change: float) -> None:
+    def __init__(self, u: Controls, *, seconds: float, robot: Robot, change: Any) -> None:
         """In ``seconds`` [s] (the paper: 2 s before each trial), by ``change`` and the robot's own
         limit in a period at most. Refuses controls out of their range."""
         lower, upper = robot.u_range
@@ -487,7 +487,7 @@ class _Flying:
             return False
         self._sent = sent
         # What a robot rounds must not add up: slow changes would be lost in it.
-        rounded = not np.abs(sent - wanted).max() > self._loop.safety.rounding
+        rounded = not (np.abs(sent - wanted) / self._guard.half).max() > self._loop.safety.rounding
         self._u = wanted if rounded else self._guard.limit(sent, np.zeros_like(sent))
         self._u.flags.writeable = False
         return True

@@ -28,7 +28,7 @@ from genan.evaluation.statistics import BaselineComparison, ModelErrors
 from genan.evaluation.statistics import compare as compare_with
 from genan.plotting import draw
 from genan.provenance import versions
-from genan.robot import Robot, robot_names
+from genan.robot import Robot
 from genan.words import interval, reading_unit
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def evaluate(
     """
     say = progress or quiet
     ensemble = actuators if isinstance(actuators, Ensemble) else load_actuators(actuators)
-    body = load_robot(ensemble, robot)
+    body = ensemble.contract.find_robot(ensemble.record, robot)
     recording = data if isinstance(data, Trajectories) else load(data)
     learnt, missing = training_data(ensemble, train)
     unknown = None
@@ -199,20 +199,6 @@ def evaluate(
         overlays=accuracy.overlays(main, trial), torques=torques, calibration=tuple(calibration),
         novelty=new,
     )  # fmt: skip
-
-
-def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
-    """``robot``, or the one that the actuators were fitted for: where its robot.toml was then, or
-    the installed one."""
-    if isinstance(robot, Robot):
-        return robot
-    known, name = ensemble.record.get("robot"), ensemble.contract.robot
-    if robot is None and known and Path(known).exists():
-        return Robot.load(Path(known))
-    if robot is None and name not in robot_names():
-        absent = f"The actuators were fitted for robot {name!r}, which is not installed"
-        raise ActuatorError(f"{absent}; give its robot.toml (--robot).")
-    return Robot.load(name if robot is None else robot)
 
 
 def training_paths(ensemble: Ensemble) -> list[Path]:
@@ -319,23 +305,18 @@ def as_json(found: Evaluation | CrossValidation) -> dict[str, Any]:
     if isinstance(found, CrossValidation):
         content["cross_validation"] = found.folds
     else:
-        drawn, torques = ("speed", "robot_speed", "joints", "joint_units", "name"), found.torques
+        drawn = "speed", "robot_speed", "joints", "joint_units", "name"
+        held = lambda one: _of(one, "verdict", "fit_for_training") | _without(one, *drawn)
+        torque = lambda one: {"correlation": one.correlation, "mean_absolute_error": one.error}
+        against = lambda one: {"against": one.words, "rank_correlation": one.rank_correlation}
         content |= {
             "first_sample": found.first,
             "members": {one.name: _without(one, *_UNKEPT) for one in found.members},
-            "held_control": {
-                one.name: _of(one, "verdict", "fit_for_training") | _without(one, *drawn)
-                for one in found.held
-            },
-            "torque": None if torques is None else {
-                "correlation": torques.correlation, "mean_absolute_error": torques.error
-            },
-            "disagreement": [
-                {"against": one.words, "rank_correlation": one.rank_correlation}
-                for one in found.calibration
-            ],
+            "held_control": {one.name: held(one) for one in found.held},
+            "torque": None if found.torques is None else torque(found.torques),
+            "disagreement": [*map(against, found.calibration)],
             "novelty": None if found.novelty is None else _novelty(found.novelty),
-        }  # fmt: skip
+        }
     return {**plain(content), "dt": found.dt}
 
 
@@ -352,12 +333,10 @@ def headline(found: Evaluation) -> dict[str, Any]:
 
 
 def _of(found: Any, *names: str) -> dict[str, Any]:
-    """Some attributes by their names."""
     return {name: getattr(found, name) for name in names}
 
 
 def _without(found: Any, *names: str) -> dict[str, Any]:
-    """All fields but some."""
     return {one.name: getattr(found, one.name) for one in fields(found) if one.name not in names}
 
 
@@ -368,15 +347,12 @@ def errors_as_json(errors: ModelErrors) -> dict[str, Any]:
 
 def _certainty(comparison: BaselineComparison) -> dict[str, Any]:
     """How much better than the baselines a model is, and how certain that is."""
-    words = ("verdict", "certainty", "sentence")
-    comparisons = [
-        {
-            **_without(one, "low", "high", "better", "wins"), **_of(one, *words),
-            "ratio": {"mean": one.ratio, "low": one.low, "high": one.high},
-            "probability_better": one.better, "better_in": one.wins,
-        }
-        for one in comparison.comparisons
-    ]  # fmt: skip
+    comparisons = []
+    for one in comparison.comparisons:
+        found = _without(one, "low", "high", "better", "wins")
+        found |= _of(one, "verdict", "certainty", "sentence")
+        found |= {"ratio": {"mean": one.ratio, "low": one.low, "high": one.high}}
+        comparisons.append(found | {"probability_better": one.better, "better_in": one.wins})
     spans = dict(zip(comparison.units, comparison.spans, strict=True))
     together = {"better_than_all": spans, "comparisons": comparisons}
     return _of(comparison, "recordings", "overall") | together
@@ -384,6 +360,8 @@ def _certainty(comparison: BaselineComparison) -> dict[str, Any]:
 
 def _novelty(found: Novelty) -> dict[str, Any]:
     of_joints = lambda values: dict(zip(found.joints, values.tolist(), strict=True))
+    correlation = {"one_step": of_joints(found.step_correlation)}
+    correlation |= {"rollout": of_joints(found.rollout_correlation)}
     return {
         "samples": found.samples,
         "beyond": of_joints(found.beyond),
@@ -394,11 +372,7 @@ def _novelty(found: Novelty) -> dict[str, Any]:
             {_RENAMED.get(key, key): value for key, value in _without(one).items()}
             for one in found.stretches
         ],
-        "rank_correlation": {
-            "one_step": of_joints(found.step_correlation),
-            "rollout": of_joints(found.rollout_correlation),
-            "rollout_all_joints": found.whole_correlation,
-        },
+        "rank_correlation": correlation | {"rollout_all_joints": found.whole_correlation},
         "error_beyond_over_within": of_joints(found.error_ratio),
     }
 

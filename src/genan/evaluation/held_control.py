@@ -37,6 +37,7 @@ LEFT, WINDOW = 1.0, 0.1  # Speed "left" is read at this moment, over the time be
 PART, TIMES = 0.05, 3.0
 """A joint still moves when it is faster than this part of its usual speed, and than this many times
 the robot's own."""
+STOP = 0.02  # This part of the range of a recording next to its ends is taken for a joint's stop.
 TOLERATED = 0.02  # A model in which more than this part of the starts still move is unfit.
 
 
@@ -208,8 +209,13 @@ def judge_held_control(
         # From the start on; after the end of a hold its last position.
         q = data.q[starts[:, None] + np.minimum(np.arange(int(held.max()) + 1), held[:, None])]
         own, half = np.abs(np.diff(q, axis=1)) / dt, int(np.median(held))
-        last = [window(one, int(end), LAST) for one, end in zip(own, held, strict=True)]
-        limit = np.maximum(limit, TIMES * np.stack(last))
+        slow = [window(one, int(end), LAST) for one, end in zip(own, held, strict=True)]
+        limit = np.maximum(limit, TIMES * np.stack(slow))
+        # Where a stop holds the robot, or would hold the model, which knows of none, it may go on.
+        low, high = recording.q.min(axis=0), recording.q.max(axis=0)
+        for last in (q[each, held], positions[:, -1]):
+            near = np.minimum(last - low, high - last) < STOP * (high - low)
+            limit = np.where(near, np.inf, limit)
         reached = np.where(np.arange(half)[:, None] < held[:, None, None], own[:, :half], np.nan)
         robot = {
             "robot_speed_left": window(own, round(LEFT / dt), WINDOW).mean(axis=0),
@@ -217,6 +223,9 @@ def judge_held_control(
             "robot_speed": _quantiles(reached, dt),
             "hold": float(dt * np.median(held)),
         }
+        # A limit cycle moves then as well; a model that only comes later to a stop does not.
+        early = [window(one, int(end), LAST) for one, end in zip(speed, held, strict=True)]
+        limit = np.where(np.stack(early) > limit, limit, np.inf)
     moving = (window(speed, steps, LAST) > limit).any(axis=1) & stayed
     return HeldControl(
         name=name, joints=data.joints, joint_units=data.joint_units, source=holds.source,

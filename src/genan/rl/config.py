@@ -143,9 +143,9 @@ class TrainSettings:
         return {k: v for k, v in asdict(self).items() if k not in left_out}
 
 
-def preset(task: str, name: str | None = None, *, robot: str | None = None) -> TrainingPreset:
-    """A task's preset (left out: its first) on ``robot`` (left out: the one it is made for), with
-    ``TaskSettings`` and ``PPOSettings``."""
+def preset(task: str, name: str | None = None, **about: Any) -> TrainingPreset:
+    """A task's preset (left out: its first), with ``PPOSettings`` and the ``TaskSettings`` of the
+    robot that ``about`` tells of (see ``task_settings``)."""
     name = name or next(iter(task_entry(task).presets))
-    found, settings = task_entry(task).preset(name), task_settings(task, robot=robot, preset=name)
+    found, settings = task_entry(task).preset(name), task_settings(task, preset=name, **about)
     return found._replace(task=settings, ppo=PPOSettings(**found.ppo))

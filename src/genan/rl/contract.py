@@ -71,7 +71,8 @@ class PolicyContract:
     control_units: tuple[str, ...]
     u_range: tuple[tuple[float, float], ...]  # Lowest and highest value of each control.
     action_repeat: int  # Periods of the robot to a step; the action is added at each of them.
-    action_scale: float  # Largest action: change of a control in one period of the robot.
+    action_scale: float | tuple[float, ...]
+    """Largest action: change of a control in one period of the robot; one for all, or one each."""
     layout: tuple[ObservationPart, ...]  # What an observation is made of, in order.
     clip: float | None  # Bound of standardised observations [std]; None: they have none.
     hidden: tuple[int, ...]  # Neurons of each hidden layer.
@@ -83,6 +84,7 @@ class PolicyContract:
         names = [part.name for part in self.layout]
         sizes = [*self.hidden, *(part.size for part in self.layout)]
         described = len(self.controls) == len(self.control_units) == len(self.u_range)
+        scaled = np.size(self.action_scale) in (1, len(self.controls))
         try:
             check_numbers(self, rules)
             check_choices(self, activation=ACTIVATIONS)
@@ -90,6 +92,7 @@ class PolicyContract:
                 (min(sizes, default=0) < 1, f"It needs sizes of 1 or more entries, not {sizes}."),
                 (len({*names}) < len(names), f"Parts need different names, not {listing(names)}."),
                 (not described, "It needs a unit and a range for every control."),
+                (not scaled, "It needs one action_scale, or one for every control."),
             )
         except SettingError as error:
             raise PolicyError(f"This cannot be a policy's contract: {error}") from None
@@ -126,11 +129,14 @@ class PolicyContract:
     def check_task(self, task: TaskSettings, given: str) -> None:
         """Refuse, by name, another task, action scale or observation than ``words`` says."""
         trained, largest, has = "The policy was trained", self.action_scale, task.action_scale
-        other, flag = f"{trained} for the task {self.task!r}", f"--task.action-scale {largest:g}"
+        say = lambda scale: " ".join(f"{x:g}" for x in np.atleast_1d(scale))
+        flag = f"--task.action-scale {say(largest)}"
+        other = f"{trained} for the task {self.task!r}"
         order = f"{self.words} in this order and the environment gives {given}"
         seen = f"{trained} on observations of {order}"
-        scale = f"up to {largest:g} in a period and the environment has {has:g}"
-        scaled = math.isclose(largest, has, rel_tol=TOLERANCE)
+        scale = f"up to {say(largest)} in a period and the environment has {say(has)}"
+        same_size = np.shape(largest) == np.shape(has)
+        scaled = same_size and np.allclose(largest, has, rtol=TOLERANCE, atol=0.0)
         refuse(
             (self.task != task.name, f"{other}, not for {task.name!r}."),
             (self.words != given, f"{seen}; use a policy trained in it."),
@@ -144,10 +150,10 @@ class PolicyContract:
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
         other = f"The policy was trained for the robot {self.robot!r}, not for {robot.name!r}"
         refuse((self.robot != robot.name, f"{other}; use one trained for it."), error=PolicyError)
-        slowest = float(robot.u_change.min())
-        asks = f"The policy changes controls by up to {self.action_scale:g} in a period"
+        fastest, slowest = robot.fastest(self.action_scale)
+        asks = f"The policy changes controls by up to {fastest:g} in a period"
         limit = f"the robot {robot.name!r} allows {slowest:g} (rate in its robot.toml)"
-        faster = self.action_scale > slowest * (1.0 + TOLERANCE)
+        faster = fastest > slowest * (1.0 + TOLERANCE)
         refuse((faster, f"{asks}, and {limit}; train a slower one."), error=PolicyError)
 
     def check_channels(self, channels: Channels, *, whose: str, repeat: int | None = None) -> None:

@@ -83,7 +83,8 @@ def difference(policy: Policy, run: Run) -> float:
         return math.inf
     away = np.abs(np.concatenate([whole, one]) - np.concatenate([expected, expected[:1]]))
     # The maximum is NaN, if there is one.
-    return float(away.max() / policy.contract.action_scale) if away.dtype == "f4" else math.inf
+    scaled = away / np.asarray(policy.contract.action_scale)
+    return float(scaled.max()) if away.dtype == "f4" else math.inf
 
 
 def allowed(policy: Policy) -> float:

@@ -63,7 +63,8 @@ class NumpyPolicy:
     ``contract`` and ``record`` are those of ``policy.json``, and from there come ``layout`` (names
     and numbers of entries of the observation's parts, in order), ``nq``, ``nu``, ``dt`` (period of
     the robot [s]), ``action_repeat`` (its periods to a step of the policy), ``action_scale`` (the
-    largest action: change of a control in one period), ``u_lower`` and ``u_upper`` [nu].
+    largest action: change of a control in one period, one number, or one for each
+    control), ``u_lower`` and ``u_upper`` [nu].
     """
 
     def __init__(
@@ -76,13 +77,17 @@ class NumpyPolicy:
             self.layout = [(str(p["name"]), int(p["size"])) for p in contract["observation"]]
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
             self.dt, self.action_repeat = float(contract["dt"]), int(contract["action_repeat"])
-            self.action_scale, clip = float(contract["action_scale"]), contract["scale"]["clip"]
+            scale, clip = contract["action_scale"], contract["scale"]["clip"]
+            several = isinstance(scale, (list, tuple))
+            self.action_scale = tuple(map(float, scale)) if several else float(scale)
             self._clip = np.float32(np.inf if clip is None else clip)
             ranges = np.array(contract["u_range"], np.float64)
             self.u_lower, self.u_upper = ranges.reshape(self.nu, 2).T
             hidden = [int(n) for n in contract["network"]["hidden"]]
             activation = str(contract["network"]["activation"])
-            if not (self.dt > 0.0 and self.action_repeat > 0 and self.action_scale > 0.0):
+            sized, positive = np.size(self.action_scale), np.min(self.action_scale) > 0.0
+            positive = positive and self.dt > 0.0 and self.action_repeat > 0
+            if not positive or sized not in (1, self.nu):
                 raise ValueError("dt, action_repeat or action_scale out of range")
             rate, own = float(contract["rate"]), 1.0 / (self.dt * self.action_repeat)
             if not math.isclose(rate, own, rel_tol=DT_TOLERANCE):
@@ -93,7 +98,8 @@ class NumpyPolicy:
         there = f"there are: {', '.join(map(repr, ACTIVATIONS))}"
         _refuse(activation not in ACTIVATIONS, f"There is no activation {activation!r}; {there}.")
         self._activate = ACTIVATIONS[activation]
-        self._largest, sizes = np.float32(self.action_scale), [size for _, size in self.layout]
+        self._largest = np.asarray(self.action_scale, np.float32)
+        sizes = [size for _, size in self.layout]
         self._inputs, ends = sum(sizes), np.cumsum(sizes).tolist()
         places = [slice(end - size, end) for end, size in zip(ends, sizes)]  # noqa: B905
         self._places = dict(zip(dict(self.layout), places))  # noqa: B905

@@ -122,7 +122,7 @@ class Policy(eqx.Module):
         Args:
             observation: as the contract's ``layout`` says [..., n], not standardised.
         """
-        return self.contract.action_scale * jnp.tanh(self.mean(observation))
+        return jnp.asarray(self.contract.action_scale) * jnp.tanh(self.mean(observation))
 
     def mean(self, observation: Observations) -> Actions:
         """The network's output, before the squashing: what ``TaskEnvironment.step`` takes."""
@@ -143,7 +143,8 @@ class Policy(eqx.Module):
         """An action as in training: with the noise that the policy explored with."""
         mean = self.mean(observation)
         noise = jax.random.normal(key, mean.shape, mean.dtype)
-        return self.contract.action_scale * jnp.tanh(mean + jnp.exp(self.log_std) * noise)
+        action = jnp.tanh(mean + jnp.exp(self.log_std) * noise)
+        return jnp.asarray(self.contract.action_scale) * action
 
     def check_environment(self, env: TaskEnvironment) -> None:
         """Refuse, by name, another task, observation, action scale, rate, joints or controls."""

@@ -104,7 +104,7 @@ def train(
         task: name of a task, which takes the settings of its preset, or its settings.
         actuators: an ensemble, or the folder of one; left out, those that come with genan.
         robot: a robot, the name of a bundled one, or the path of a robot.toml; left out, the one
-            that the task is made for.
+            that the task is made for, if the actuators drive it, else their own.
         out: folder for the policy, checkpoints and TensorBoard events; left out, nothing is
             written. An interrupted training goes on from its last checkpoint when the same call is
             repeated, to the same result. With several seeds, the best policy of them by simulated
@@ -133,8 +133,11 @@ def train(
             refuse((name not in names, none))
     kind: type[PolicyTraining] = imported(TRAINERS[trainer])
     name = task if isinstance(task, str) else task.name
-    robot = Robot.load(robot or task_entry(name).settings.robot)
-    chosen = presets(name, preset, robot=robot.name)
+    usual = task_entry(name).settings.robot
+    if not isinstance(actuators, Ensemble):
+        actuators = actuator.load(actuators or bundled_actuators(usual))
+    robot = actuators.contract.find_robot(actuators.record, robot, usual=usual)
+    chosen = presets(name, preset, robot=robot, record=actuators.record)
     task = chosen.task if isinstance(task, str) else task
     steps = chosen.steps if steps is None else steps
     how = TrainSettings(steps=steps, seed=seed, **{"num_envs": chosen.num_envs, **settings})
@@ -151,7 +154,7 @@ class PolicyTraining:
     def __init__(
         self,
         task: TaskSettings,
-        actuators: Ensemble | Path | str | None,
+        actuators: Ensemble,
         settings: TrainSettings,
         ppo: PPOSettings,
         *,
@@ -168,8 +171,6 @@ class PolicyTraining:
         except RuntimeError:
             none = "A GPU was asked for, but JAX finds none: install genan[gpu], check the driver"
             raise SettingError(f"{none} with nvidia-smi, or take --device cpu.") from None
-        if not isinstance(actuators, Ensemble):
-            actuators = actuator.load(actuators or bundled_actuators(task.robot))
         member = settings.member
         self.ensemble = actuators if member is None else actuators.member(member)
         self.settings, self.ppo_settings, self.robot = settings, ppo, robot

@@ -3,6 +3,7 @@ arm. Nothing here needs JAX. The values are the paper's unless a line says other
 
 import math
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,9 +12,12 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.actuator.settings import frozen
+from genan.errors import refuse
 from genan.files import render
+from genan.robot import Robot
 from genan.tasks.ball import Court
 from genan.tasks.registry import TaskEntry, TaskSettings, TrainingPreset
+from genan.tasks.smooth_motion import BLEND
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,48 @@ class ReacherSettings(TaskSettings):
     goal_lower: tuple[float, ...] = ()  # Lowest goals [rad or m]; left out: the robot's own.
     goal_upper: tuple[float, ...] = ()  # Highest goals [rad or m]; left out: the robot's own.
     tolerance: float = math.radians(2.0)  # Of the mean distance over the joints at the end [rad].
+
+
+@dataclass(frozen=True)
+class FollowSettings(TaskSettings):
+    """Follow a smooth motion that is drawn at random (not in the paper)."""
+
+    name = "follow"
+    robot = "pamy2"
+    rules: ClassVar = {"be a positive number": "tolerance speed"}
+
+    goal_lower: tuple[float, ...] = ()  # Lowest poses of motions [rad or m].
+    goal_upper: tuple[float, ...] = ()  # Highest poses of motions [rad or m].
+    speed: tuple[float, ...] = ()  # Fastest motions of each joint [rad/s or m/s].
+    preview: tuple[int, ...] = (0, 1, 4, 10, 20)
+    """How far ahead the motion is shown, in steps of the policy."""
+    tolerance: float = math.radians(3.0)  # Of the mean distance over joints and time [rad or m].
+    command: tuple[float, ...] = ()
+    """What trials compare with: controls by (q, qd, 1) of the motion, nu rows of 2 nq + 1 numbers,
+    as they went together in the recordings; left out: trials compare with nothing."""
+
+    @property
+    def bounds(self) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+        """Of motions: lowest and highest poses, speeds."""
+        return self.goal_lower, self.goal_upper, self.speed
+
+    @property
+    def blend(self) -> float:
+        """How long a motion takes to depart from where the arm was [s]."""
+        return BLEND * self.duration
+
+    def period(self, dt: float) -> float:
+        """Between two steps of the policy [s], on a robot of period ``dt`` [s]."""
+        return self.action_repeat * dt
+
+    def departed(self, dt: float) -> int:
+        """The last step of the policy that does not count."""
+        return round(self.blend / self.period(dt))
+
+    def check_motions(self, robot: Robot) -> None:
+        """Refuse motions of another number of joints, or outside the limits of ``robot``."""
+        self.check_sizes(robot.name, goal_lower=robot.nq, speed=robot.nq)
+        check_poses(robot, self.goal_lower, self.goal_upper)
 
 
 @dataclass(frozen=True)
@@ -78,6 +124,14 @@ class TableTennisSettings(TaskSettings):
     landing_paid: str = "once"  # Once, at the hit, or each-step from then on (another reading).
 
 
+def check_poses(robot: Robot, lower: Sequence[float], upper: Sequence[float]) -> None:
+    """Refuse goals from ``lower`` to ``upper`` [rad or m] outside the joint limits of ``robot``."""
+    for joint, low, high in zip(robot.joints, lower, upper, strict=True):
+        goal = f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}"
+        limits = f"beyond its limits {joint.lower:.4g} to {joint.upper:.4g}"
+        refuse((low < joint.lower or high > joint.upper, f"{goal}, {limits}."))
+
+
 def _tables(file: str) -> dict[str, Any]:
     """What a TOML file next to this one says, by task; its lists as tuples."""
     text = Path(__file__).with_name(file).read_text(encoding="utf-8")
@@ -87,12 +141,14 @@ def _tables(file: str) -> dict[str, Any]:
 def _entry(settings: type[TaskSettings], **more: Any) -> TaskEntry:
     """The entry of a task, with its presets; the paper's tables have some settings for all."""
     tables, name = _tables("presets.toml"), settings.name
-    tables[name]["paper"]["ppo"] |= tables["paper"]
+    for table in (row for key, row in tables[name].items() if key == "paper"):
+        table["ppo"] |= tables["paper"]
     presets = {preset: TrainingPreset(**table) for preset, table in tables[name].items()}
     return TaskEntry(settings, presets=presets, **_tables("bundled.toml")[name], **more)
 
 
-REACHER, BALL_IN_A_CUP = _entry(ReacherSettings), _entry(BallInACupSettings)
+REACHER, FOLLOW = _entry(ReacherSettings), _entry(FollowSettings)
+BALL_IN_A_CUP = _entry(BallInACupSettings)
 TABLE_TENNIS = _entry(TableTennisSettings, base=Court().base)
 
 

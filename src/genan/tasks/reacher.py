@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from genan.errors import refuse
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState
-from genan.tasks.bundled import ReacherSettings
+from genan.tasks.bundled import ReacherSettings, check_poses
 from genan.tasks.task import Layout, PerRobot, Task
 from genan.tasks.task import PerJoint as Goal
 
@@ -28,11 +27,7 @@ class Reacher(Task):
     def load(cls, robot: Robot, settings: ReacherSettings) -> "Reacher":
         """The task on ``robot``; goals outside its joint limits are refused."""
         settings.check_sizes(robot.name, goal_lower=robot.nq)
-        goals = zip(robot.joints, settings.goal_lower, settings.goal_upper, strict=True)
-        for joint, low, high in goals:
-            goal = f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}"
-            limits = f"beyond its limits {joint.lower:.4g} to {joint.upper:.4g}"
-            refuse((low < joint.lower or high > joint.upper, f"{goal}, {limits}."))
+        check_poses(robot, settings.goal_lower, settings.goal_upper)
         return cls(settings, ArmScene.load(robot))
 
     @property

@@ -7,7 +7,8 @@ The registration is a line in ``BUNDLED`` here, an entry point of the group ``ge
 another package (its value is the entry, as "module:attribute"), or a call of ``register``.
 
 Settings that depend on the robot (ranges of controls and goals) have no default here: they come
-from ``RobotPackage.tasks[task name]`` of the robot's package, or from flags.
+from ``RobotPackage.tasks[task name]`` of the robot's package, else from what was recorded of it
+(``genan.tasks.fitted``), or from flags.
 """
 
 import json
@@ -22,12 +23,15 @@ from typing import Any, ClassVar, NamedTuple
 
 from genan.errors import SettingError, check_choices, check_numbers, listing, refuse
 from genan.files import fits
+from genan.robot import Robot
 from genan.robot.package import find_package, installed, robot_names
+from genan.tasks.fitted import fitted_settings
 
 GROUP = "genan.tasks"  # Entry points of this group name task entries of other packages.
 
 BUNDLED = {
     "reacher": "genan.tasks.bundled:REACHER",
+    "follow": "genan.tasks.bundled:FOLLOW",
     "ball-in-a-cup": "genan.tasks.bundled:BALL_IN_A_CUP",
     "table-tennis": "genan.tasks.bundled:TABLE_TENNIS",
 }
@@ -52,7 +56,8 @@ class TaskSettings:
 
     duration: float = 2.0  # Length of an episode [s].
     action_repeat: int = 5  # Periods of the robot to a step; the action is added at each.
-    action_scale: float = 0.01  # Largest change of a control in one period.
+    action_scale: float | tuple[float, ...] = 0.01
+    """Largest change of a control in one period; one number, or one for each control."""
     u_lower: tuple[float, ...] = ()  # Lowest initial controls; left out: the robot's own.
     u_upper: tuple[float, ...] = ()  # Highest initial controls; left out: the robot's own.
     q_drop: tuple[float, ...] = ()  # Pose to settle from [rad or m]; left out: the robot's own.
@@ -64,7 +69,8 @@ class TaskSettings:
     each episode (not in the paper: 0)."""
     control_spread: float = 0.0  # The same of an offset of each control (not in the paper: 0).
     pool: int = 4096  # Settled robots kept to start from (not in the paper).
-    action_weight: float = 1250.0  # Of the penalty -|change of control|^2.
+    action_weight: float = 1250.0
+    """Of the penalty -|change of control|^2, each in units of half its control's range."""
     disagreement_weight: float = 0.025  # Of -(members' std of torque, summed) [1/(N m)].
     limit_weight: float = 1.0  # Of the penalty for being near joint limits.
     limit_margin: float = math.radians(5.0)
@@ -143,7 +149,8 @@ class TaskEntry:
     observation: Mapping[str, str] = field(default_factory=dict)  # Its own parts, with their units.
     presets: Mapping[str, TrainingPreset] = field(default_factory={"fast": TrainingPreset()}.copy)
     """How it is trained, by name; the first one is used unless asked otherwise."""
-    number: tuple[str, str] | None = None  # Of verdicts, shown as a mean: name, heading.
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    """Headings of those of verdicts' numbers that are shown as means, by name."""
     attempt: str = "trial"  # What one trial is called where someone watches.
     scenery: Any = None
     """A function that adds what a picture shows next to the arm to a ``mujoco.MjSpec``, or where it
@@ -194,12 +201,24 @@ def task_entry(name: str) -> TaskEntry:
     return entry
 
 
-def task_settings(name: str, *, robot: str | None = None, preset: str | None = None) -> Any:
-    """The settings of the task called ``name``: the paper's, with the ranges of ``robot`` (left
-    out: the one it is made for) and what ``preset`` changes (left out: nothing)."""
-    entry = task_entry(name)
+def task_settings(
+    name: str,
+    *,
+    robot: Robot | Path | str | None = None,
+    preset: str | None = None,
+    record: Mapping[str, Any] | None = None,
+) -> Any:
+    """The settings of the task called ``name``: the paper's, with what the package of ``robot``
+    (left out: the one it is made for) or else the ``record`` of its actuators says about them, and
+    what ``preset`` changes (left out: nothing)."""
+    entry, robot = task_entry(name), robot or task_entry(name).settings.robot
     changes = {} if preset is None else entry.preset(preset).task
-    return entry.settings(**{**robot_task_settings(robot or entry.settings.robot, name), **changes})
+    own = robot_task_settings(robot.name if isinstance(robot, Robot) else str(robot), name)
+    fitted = fitted_settings(record, Robot.load(robot)) if record else {}
+    # A package that says something leaves only what it must say to what was recorded.
+    fits = {one.name for one in fields(entry.settings) if not own or one.default == ()}
+    fitted = {key: value for key, value in fitted.items() if key in fits}
+    return entry.settings(**{**fitted, **own, **changes})
 
 
 def robot_task_settings(robot: str, task: str) -> Mapping[str, Any]:

@@ -34,6 +34,8 @@ Observation = Float[Array, "envs observation"]
 Action = Float[Array, "envs action"]
 Agent: TypeAlias = Callable[[Observation, PRNGKeyArray], Action]  # Before squashing.
 
+HOLD = 1.0  # Robots settle for at least this time before they start [s] (paper: 1).
+NEAR = 0.1  # A joint is near a limit within this part of its range, or the task's limit_margin.
 LARGEST = 9.0  # The largest action before squashing: its tanh is 1 in float32.
 
 
@@ -188,18 +190,20 @@ class TaskEnvironment(eqx.Module):
         """One step of the policy in all episodes; those that end begin again."""
         advance_key, task_key, begin_key = jax.random.split(key, 3)
         task, settings = self.task, self.task.settings
-        change = settings.action_scale * jnp.tanh(action)
+        change = jnp.asarray(settings.action_scale, action.dtype) * jnp.tanh(action)
         after, disagreement = self.simulator.advance(
             state.simulator, change, repeat=settings.action_repeat, key=advance_key
         )
         scene, memory = after.scene, task.update(after.scene, state.memory, key=task_key)
         q = jax.vmap(self.simulator.scene.q)(scene)
         lower, upper = (jnp.asarray(limit, q.dtype) for limit in (self.q_lower, self.q_upper))
+        near = jnp.minimum(settings.limit_margin, NEAR * (upper - lower))
+        half_range = 0.5 * jnp.asarray(np.subtract(self.simulator.u_upper, self.simulator.u_lower))
         terms = {
             **task.terms(scene, memory),
-            "action": -jnp.sum(change**2, axis=-1),
+            "action": -jnp.sum((change / half_range) ** 2, axis=-1),
             "disagreement": -disagreement,
-            "limit": limit_penalty(q, lower, upper, settings.limit_margin),
+            "limit": limit_penalty(q, lower, upper, near),
         }
         leaves, sound = jax.tree.leaves((scene, memory)), jnp.ones(self.envs, bool)
         for leaf in (a for a in leaves if jnp.issubdtype(a.dtype, jnp.floating)):
@@ -234,7 +238,7 @@ class TaskEnvironment(eqx.Module):
         return self.simulator.start(scene, u, past=past, randomization=randomization), memory
 
 
-def limit_penalty(q: PerJoint, lower: Array, upper: Array, margin: float) -> PerRobot:
+def limit_penalty(q: PerJoint, lower: Array, upper: Array, margin: Array) -> PerRobot:
     """-1 for each joint at a limit, less within ``margin`` [rad or m] of it, 0 elsewhere."""
     room = jnp.minimum(q - lower, upper - q)
     return -jnp.sum(jnp.clip(1.0 - room / margin, 0.0, 1.0), axis=-1)
@@ -259,13 +263,18 @@ def load_environment(
     settings = settings.for_robot(robot.name)
     task: Task = task_entry(settings.name).load("task").load(robot, settings)
     settings.check_sizes(robot.name, u_lower=robot.nu, q_drop=robot.nq)
-    asked, limit = settings.action_scale, float(robot.u_change.min()) * (1.0 + 1e-6)
+    if isinstance(settings.action_scale, tuple):
+        settings.check_sizes(robot.name, action_scale=robot.nu)
+    asked, limit = robot.fastest(settings.action_scale)
     more = f"The task changes a control by up to {asked:g} in a period, {robot.name!r} by {limit:g}"
-    refuse((asked > limit, f"{more}; lower --task.action-scale, or raise rate in robot.toml."))
+    faster = asked > limit * (1.0 + 1e-6)
+    refuse((faster, f"{more}; lower --task.action-scale, or raise rate in robot.toml."))
     rest, lower, upper = (tuple(map(float, row)) for row in (robot.u_rest, *robot.q_range))
     starts = settings.u_lower, settings.u_upper, settings.q_drop, rest
     build = partial(Simulator.build, ensemble, robot, precision=precision)
-    settler = Settler(build(ArmScene.load(robot)), Settling(*starts, ramped=settings.ramped))
+    hold = max(1, round(max(0.5 * settings.duration, HOLD) / robot.dt))
+    settling = Settling(*starts, hold=hold, ramp=2 * hold, ramped=settings.ramped)
+    settler = Settler(build(ArmScene.load(robot)), settling)
     episodes = envs, settings.horizon(robot.dt), lower, upper, stagger
     return TaskEnvironment(task, build(task.scene), settler, *episodes)
 

@@ -12,7 +12,11 @@ PACKAGE = RobotPackage(
     server=f"{_HERE}.server:open_server",
     client="pamy2-udp",
     benches={"table-tennis": f"{_HERE}.virtual.tennis:TennisBench"},
-    tasks={"reacher": f"{_HERE}:REACHER", "table-tennis": f"{_HERE}:TABLE_TENNIS"},
+    tasks={
+        "reacher": f"{_HERE}:REACHER",
+        "follow": f"{_HERE}:FOLLOW",
+        "table-tennis": f"{_HERE}:TABLE_TENNIS",
+    },
     identify=f"{_HERE}.identification:identify",
 )
 
@@ -29,6 +33,7 @@ REACHER = {
     "goal_lower": _degrees(-50, 20, -50, -50),
     "goal_upper": _degrees(50, 60, 50, 50),
 }
+FOLLOW = {**REACHER, "speed": (1.5, 0.5, 1.4, 1.6)}  # Half as fast as exploration is when fast.
 BALL_IN_A_CUP = {key: REACHER[key] for key in ("u_lower", "u_upper", "q_drop")}
 TABLE_TENNIS = {
     "u_lower": (-0.2, -0.5, 0.0, -0.2),
