@@ -108,7 +108,9 @@ def test_the_bundled_policy_returns_a_ball(
 
 def test_what_cannot_be_is_refused(refused, folder: Path, here: Path) -> None:
     actuators = ("--actuators", folder / "pamy2")
-    assert "'reacher', 'ball-in-a-cup', 'table-tennis'" in refused("play", "reach", *actuators)
+    assert "'reacher', 'follow', 'ball-in-a-cup', 'table-tennis'" in refused(
+        "play", "reach", *actuators
+    )
     assert "At least one episode" in refused("play", "reacher", "--episodes", 0)
     assert "not both" in refused(
         "play", "reacher", "--policy", folder / "policy", "--agent", "zero"

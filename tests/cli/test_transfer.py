@@ -130,7 +130,7 @@ def test_another_run_is_replaced_only_when_asked(genan, refused, tmp_path: Path)
 def test_what_cannot_be_is_refused(refused, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     on = ("transfer", "reacher", "--robot", "memory", *out)
-    assert "there are: 'reacher', 'ball-in-a-cup', 'table-tennis'" in refused(
+    assert "there are: 'reacher', 'follow', 'ball-in-a-cup', 'table-tennis'" in refused(
         "transfer", "juggling", *out
     )
     assert "no policy in" in refused(*on, "--policy", tmp_path / "nowhere")

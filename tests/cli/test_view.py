@@ -38,7 +38,9 @@ def test_what_cannot_be_shown_is_refused_in_a_sentence(
     assert "no such folder" in refused(
         "view", recording, "--actuators", recording.with_name("none")
     )
-    assert "'reacher', 'ball-in-a-cup', 'table-tennis'" in refused("view", "--live", "chess")
+    assert "'reacher', 'follow', 'ball-in-a-cup', 'table-tennis'" in refused(
+        "view", "--live", "chess"
+    )
     assert "--hours is for --live" in refused("view", recording, "--hours", 3)
     assert "--trajectory is for a recording" in refused("view", "--live", "--trajectory", 1)
     assert "not for 'table-tennis'" in refused(

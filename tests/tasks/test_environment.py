@@ -123,7 +123,7 @@ def test_the_limit_penalty_grows_from_the_margin_to_the_limit(reacher):
     lower, upper = jnp.array([-1.0, -1.0]), jnp.array([1.0, 1.0])
     q = jnp.array([[0.0, 0.0], [0.95, 0.0], [1.0, -1.0], [0.9, 0.0]])
     np.testing.assert_allclose(
-        limit_penalty(q, lower, upper, 0.1), [0.0, -0.5, -2.0, 0.0], atol=1e-5
+        limit_penalty(q, lower, upper, jnp.array(0.1)), [0.0, -0.5, -2.0, 0.0], atol=1e-5
     )
 
 

@@ -14,6 +14,7 @@ from tests.rl.policies import ensemble, robot
 
 from genan import actuator
 from genan.cli import main
+from genan.deployment.interface import Reading
 from genan.errors import SettingError
 from genan.evaluation.follow import Commanded, MotionAhead
 from genan.evaluation.transfer import TransferResult
@@ -103,9 +104,10 @@ def test_on_a_robot_the_motion_begins_where_the_arm_is() -> None:
     commanded = Commanded(motion, settings, arm)
     q, qd = motion.now()
     np.testing.assert_allclose(qd, np.diff(motion.at(np.array([100, 101])), axis=0)[0] / arm.dt)
-    change = commanded.act(None, 2.0 * q + 0.1 * qd + 0.5 - 1e-3)
+    now = Reading(0.0, q)
+    change = commanded.act(now, 2.0 * q + 0.1 * qd + 0.5 - 1e-3)
     np.testing.assert_allclose(change, 1e-3, rtol=1e-6)
-    assert (np.abs(commanded.act(None, np.full(2, 12.0))) <= arm.u_change).all()
+    assert (np.abs(commanded.act(now, np.full(2, 12.0))) <= arm.u_change).all()
 
 
 def test_pamy2_has_it() -> None:

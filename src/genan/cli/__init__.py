@@ -13,21 +13,14 @@ from genan import __version__
 VERBS = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
 """Verbs in the order of the work, with the line that ``genan --help`` shows."""
 
-_USAGE = """usage: genan VERB [flags]
-
-Learn what a robot's actuators do from joint positions alone.
-
-verbs:
-{verbs}
-
-'genan VERB --help' shows the flags of a verb; 'genan --version' the version."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 done, 2 refused, 130 interrupted."""
     verb, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if verb in ("-h", "--help", "help"):
-        print(_USAGE.format(verbs="\n".join(f"  {v:<9}  {line}" for v, line in VERBS.items())))
+        usage = Path(__file__).with_name("usage.txt").read_text(encoding="utf-8")
+        verbs = "\n".join(f"  {name:<9}  {line}" for name, line in VERBS.items())
+        print(usage.format(verbs=verbs), end="")
         return 0
     if verb in ("-V", "--version"):
         print(f"genan {__version__}")

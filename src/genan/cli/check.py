@@ -44,8 +44,6 @@ class Check(KeyFlags):
             kept = "" if self.robot.startswith(VIRTUAL) else f" {self.robot!r} may be flown."
             say(f"Every control moves its joint as the actuators say.{kept}")
             return 0
-        say(
-            "Do not close a loop on this robot: look at its wiring (--wiring), its hoses and the "
-            "signs in its robot.toml, and check again."
-        )
+        look = "look at its wiring (--wiring), its hoses and the signs in its robot.toml"
+        say(f"Do not close a loop on this robot: {look}, and check again.")
         return 1

@@ -12,11 +12,17 @@ import tyro
 import genan
 from genan.cli import terminal
 from genan.cli.terminal import print_table, say
+from genan.files import sentences
 from genan.robot import Robot
-from genan.words import duration, number, percent, reading_unit
+from genan.words import number, percent, reading_unit
 
 if TYPE_CHECKING:
     from genan.data import Inspection
+
+WORDS = Path(__file__).with_suffix(".txt")
+#: Columns of the table of motion, by what a ``JointInspection`` calls them.
+MOTION = {"from": "lowest", "to": "highest", "std": "deviation"}
+MOTION |= {"speed": "speed_median", "99 %": "speed_p99", "max": "speed_highest"}
 
 
 @dataclass(frozen=True)
@@ -55,21 +61,10 @@ class Inspect:
             trajectories.check_robot(robot)
         fingerprint = trajectories.fingerprint
         found = genan.inspect(trajectories, robot, timing=timing)
-        least, most = found.shortest, found.longest
-        span = f"{least:.4g} s" if math.isclose(least, most) else f"{least:.3g} to {most:.3g} s"
-        unfinished = " (unfinished: read up to its last whole trajectory)"
-        rate = f"{1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)"
+        unfinished = " (unfinished: read up to its last whole trajectory)" * head.unfinished
         provenance = "; ".join(f"{key} {_plain(value)}" for key, value in head.provenance.items())
-        rows = {
-            "recording": f"{head.path}{unfinished if head.unfinished else ''}",
-            "trajectories": f"{found.trajectories} of {span}, {found.samples} samples",
-            "in all": f"{duration(found.duration)} at {rate}",
-        }
-        if found.timing is not None:
-            jitter = f"{100 * found.timing.jitter:.2g} %, {found.timing.gap_count} gaps"
-            wrong = f"{found.timing.duplicated} twice, {found.timing.reversed} backwards"
-            period = f"every {1e3 * found.timing.period:.5g} ms"
-            rows["time stamps"] = f"{period}, jitter {jitter}, {wrong}"
+        rows = {"recording": f"{head.path}{unfinished}"}
+        rows |= dict(fact.split(": ", 1) for fact in sentences(WORDS, "facts", found, math))
         rows |= {"fingerprint": fingerprint, "provenance": provenance or "not given"}
         if head.truth:
             rows["evaluation"] = f"true {', '.join(head.truth)} stored, for evaluation only"
@@ -106,12 +101,10 @@ def _print_tables(found: "Inspection") -> None:
         pairs = zip(factors, (getattr(joint, name) for joint in joints), strict=True)
         return ["-" if value is None else number(factor * value) for factor, value in pairs]
 
-    heads = ["from", "to", "std", "speed", "99 %", "max"]
-    names = ["lowest", "highest", "deviation", "speed_median", "speed_p99", "speed_highest"]
     whose = {"joint": [joint.name for joint in joints], "unit": units}
     motion = {
         **whose,
-        **{head: scaled(name) for head, name in zip(heads, names, strict=True)},
+        **{head: scaled(name) for head, name in MOTION.items()},
         "95 % Hz": [number(joint.excited) for joint in joints],
         "cells": [share(joint.phase_covered) for joint in joints],
     }

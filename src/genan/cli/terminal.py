@@ -73,10 +73,8 @@ def interruptible(*others: signal.Signals) -> Iterator[Callable[[], bool]]:
 
 class Bars(progress.Progress):
     """A bar for each part of a long job, with its speed and times, and the newest numbers below.
-
     Call it with a part, how much of it is done and how much there is; the first call for a part
-    ends the bar of the one before. Nothing is shown before the first call.
-    """
+    ends the bar of the one before. Nothing is shown before the first call."""
 
     def __init__(self) -> None:
         self._numbers, self._lines = "", dict[str, progress.TaskID]()

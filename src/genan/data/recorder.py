@@ -1,9 +1,8 @@
 """Recording: a file that grows, trajectory by trajectory, and survives whatever ends it.
 
-While a ``Recorder`` works, everything lies in ``<file>.partial``, in HDF5's
-single-writer-multiple-reader mode: at any moment it can be read, and a killed process leaves it
-readable. The rows of a trajectory are written first and its length last, so what the lengths do not
-count was never there.
+While a ``Recorder`` works, everything lies in ``<file>.partial``, in HDF5's single-writer-multiple-
+reader mode: at any moment it can be read, and a killed process leaves it readable. The rows of a
+trajectory are written first and its length last, so what the lengths do not count was never there.
 """
 
 import json
@@ -84,11 +83,9 @@ class Recorder:
         recording: str | None = None,
     ) -> None:
         """Add one trajectory, q [T, nq] [rad or m] and u [T, nu]; a refused one changes nothing.
-
         ``truth``: for evaluation only, each [T, columns], with the names given at the start;
         ``dt``: its sampling period [s], checked against the recording's; ``recording``: name of the
-        longer one that this is a piece of, left out: one of its own.
-        """
+        longer one that this is a piece of, left out: one of its own."""
         number, truth = len(self), truth or {}
         q, u = np.asarray(q, dtype=np.float64), np.asarray(u, dtype=np.float64)
         with self._writing("add"):

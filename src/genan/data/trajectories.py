@@ -1,6 +1,5 @@
 """What was recorded, in memory (``Trajectories``), and what its columns mean (``Channels``);
-velocities and accelerations by finite differences; splits by whole recordings.
-"""
+velocities and accelerations by finite differences; splits by whole recordings."""
 
 import hashlib
 import json
@@ -245,11 +244,9 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Recorded joint positions and controls, checked: finite, within range, long enough.
-
-    The rows of all trajectories follow each other in ``q`` and ``u``; ``lengths`` cuts them.
-    Nothing may be differentiated or split across a cut.
-    """
+    """Recorded joint positions and controls, checked: finite, within range, long enough. The rows
+    of all trajectories follow each other in ``q`` and ``u``; ``lengths`` cuts them. Nothing may be
+    differentiated or split across a cut."""
 
     channels: Channels  # What the columns mean; its fields can be read here too.
     q: np.ndarray  # [rows, nq]: joint positions [rad or m].

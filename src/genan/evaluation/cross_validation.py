@@ -67,7 +67,6 @@ def cross_validate(
     folder: Path,
     name: str = "ensemble",
     horizon: int = accuracy.HORIZON,
-    seed: int = 0,
     overwrite: bool = False,
     progress: JobProgress = quiet,
     stopping: Callable[[], bool] = lambda: False,
@@ -75,14 +74,13 @@ def cross_validate(
     """Fit again without each part, with the settings that ``ensemble`` was fitted with, and judge
     on that part. The fits go into ``folder/1`` to ``folder/K``; finished ones of an earlier call
     are taken as they are, unless ``overwrite`` is given. ``stopping`` is asked often: None is
-    returned soon after it says yes, and the same call goes on from there. ``seed``: of the parts.
-    """
+    returned soon after it says yes, and the same call goes on from there."""
     from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
 
     ensemble.contract.check_robot(robot)
     ensemble.contract.check_channels(data.channels, whose="the recording")
-    settings, cut = settings_of(ensemble), folds(data, parts, seed=seed)
-    about = {"parts": parts, "seed": seed, "data": data.fingerprint}
+    settings, cut = settings_of(ensemble), folds(data, parts)
+    about = {"parts": parts, "seed": 0, "data": data.fingerprint}
     _prepare(folder, {**about, "settings": settings.settings()}, overwrite=overwrite)
     reach, tests = ensemble.contract.history.reach, [data.select(part) for part in cut]
     steps = min(accuracy.plan(test, [reach], horizon=horizon).horizon for test in tests)

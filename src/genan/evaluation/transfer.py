@@ -138,7 +138,6 @@ class TrialSetup(ABC):
         return rest, self.ramp(u), *ready, self.policy_controller(observation)
 
     def ramp(self, u: Controls) -> RampTo:
-        """To the initial controls ``u``."""
         return RampTo(u, seconds=RAMP, robot=self.robot.robot, change=self.safety.change)
 
     def policy_controller(self, observation: TaskObservation) -> PolicyController:
@@ -214,18 +213,16 @@ class _Pause(Controller):
 
 
 class _BallTrials(TrialSetup):
-    """The tracker is shown the ball after each command; its path is remembered.
-
-    The bench is a ``VirtualRobot`` that also has ``tracker()``, a ``BallSource`` that is shown the
-    true ball: ``reset(trial)`` forgets the last and makes the errors of ``trial``, ``see(time,
-    position, hidden=part)`` [s, m, 0 to 1]; ``ball_for_evaluation_only()``, the true position [m]
-    of the ball and what else is known of it, in the frame of the robot's base (ball-in-a-cup) or of
-    the court (table tennis, ``genan.tasks.ball``); and ``outcome()``, an ``Enum`` whose value is a
-    word of the task, or None while that is open. Ball-in-a-cup:
-    ``string_for_evaluation_only()`` [points, 3] and ``time_in_cup`` [s]. Table tennis:
-    ``launch(trial)``, ``time`` since then [s], ``finish()``, which lets the ball fly on until it is
-    judged and returns the outcome, and ``landing()`` [3] or None.
-    """
+    """The tracker is shown the ball after each command; its path is remembered. The bench is a
+    ``VirtualRobot`` that also has ``tracker()``, a ``BallSource`` that is shown the true ball:
+    ``reset(trial)`` forgets the last and makes the errors of ``trial``, ``see(time, position,
+    hidden=part)`` [s, m, 0 to 1]; ``ball_for_evaluation_only()``, the true position [m] of the ball
+    and what else is known of it, in the frame of the robot's base (ball-in-a-cup) or of the court
+    (table tennis, ``genan.tasks.ball``); and ``outcome()``, an ``Enum`` whose value is a word of
+    the task, or None while that is open. Ball-in-a-cup: ``string_for_evaluation_only()`` [points,
+    3] and ``time_in_cup`` [s]. Table tennis: ``launch(trial)``, ``time`` since then [s],
+    ``finish()``, which lets the ball fly on until it is judged and returns the outcome, and
+    ``landing()`` [3] or None."""
 
     needs_props = True
 
@@ -426,7 +423,6 @@ class TransferResult(StoredResult):
 
     @property
     def succeeded(self) -> int:
-        """How many trials succeeded."""
         return sum(trial.success for trial in self.trials)
 
     @property
@@ -452,7 +448,6 @@ class TransferResult(StoredResult):
         return tuple(dict.fromkeys(trial.robot_seed for trial in self.trials))
 
     def on(self, robot_seed: int | None) -> "TransferResult":
-        """The trials on one robot."""
         return replace(self, trials=tuple(t for t in self.trials if t.robot_seed == robot_seed))
 
     def outcomes(self) -> dict[str, int]:
@@ -532,9 +527,8 @@ def transfer(
                 if stopping():
                     return done
                 if loop is None:
-                    loop = ControlLoop(
-                        here.robot, safety=here.safety, recorder=recorder, stopping=stopping
-                    )
+                    flying: Any = {"safety": here.safety, "recorder": recorder}
+                    loop = ControlLoop(here.robot, stopping=stopping, **flying)
                     connected.enter_context(loop)
                 prepared = here.prepare(number, seed=seed)
                 flight = loop.run(*prepared.controllers)

@@ -184,23 +184,14 @@ class ImportedFile:
         raw = np.concatenate([np.zeros((0, self._robot.nq)), *self._raw])
         lengths = np.array([len(part) for part in self._raw], dtype=np.int64)
         paths = zip(self._robot.joint_names, raw.T, strict=True)
-        done = {
-            "resampling": {
-                "words": list(self.resampling),
-                "rate": 1.0 / self._robot.dt,
-                "positions": settings.positions,
-                "commands": "hold",
-                "gap": settings.gap or f"{GAP_PERIODS:g} periods",
-                "phases": settings.phases,
-                "declared_rate": settings.rate,
-                "every": {str(every): count for every, count in sorted(self._every.items())},
-            },
-            "recordings": self.recordings,
-            "trajectories": self.trajectories,
-            "left_out": list(self.left_out),
-            "timing": timing,
-            "quantum": {name: find_quantum(q, lengths) if len(q) else None for name, q in paths},
-        }
+        quanta = {name: find_quantum(q, lengths) if len(q) else None for name, q in paths}
+        how = {"words": list(self.resampling), "rate": 1.0 / self._robot.dt, "commands": "hold"}
+        how |= {"positions": settings.positions, "phases": settings.phases}
+        how |= {"gap": settings.gap or f"{GAP_PERIODS:g} periods", "declared_rate": settings.rate}
+        how |= {"every": {str(every): count for every, count in sorted(self._every.items())}}
+        done: dict[str, Any] = {"resampling": how, "timing": timing, "quantum": quanta}
+        done |= {"recordings": self.recordings, "trajectories": self.trajectories}
+        done |= {"left_out": list(self.left_out)}
         about = {"robot": self._robot.name, "versions": versions(), "import": {**entry, **done}}
         with hdf5.refuse_unwritable(self.path):
             hdf5.describe(self._file, Channels.of_robot(self._robot), about)

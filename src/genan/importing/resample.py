@@ -18,7 +18,7 @@ from genan import memory
 from genan.data.inspection.measures import GAP_PERIODS, runs
 from genan.errors import DataError, SettingError
 from genan.importing.mapping import ColumnMapping, ImportSettings
-from genan.importing.source import LogSource, RawRecording
+from genan.importing.source import LogSource, RawRecording, Stamps
 
 PERIOD_STAMPS = 4096  # Stamps from which the period of a recording is measured.
 STEP_TOLERANCE = 0.01  # Of a step between two stamps, in periods of the robot.
@@ -26,7 +26,6 @@ RATE_TOLERANCE = 1e-3  # Of the mean step, as a part of the uniform one.
 SLOWEST = 0.01  # A log may be slower than the robot by this fraction before it is refused.
 _TIMES_OVER = 4  # Arrays as large as the result that are made on the way to it.
 HOLD_TOLERANCE = 1e-3  # A command may be stamped later than it acts, in periods of the robot.
-Stamps = Float[np.ndarray, " n"]
 Samples = Float[np.ndarray, "n k"]
 Times = Float[np.ndarray, " m"]
 Values = Float[np.ndarray, "m k"]

@@ -111,8 +111,7 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
             needs = f"Logs in the format {format!r} need the library {library}"
             raise DataError(f"{needs}; run: pip install 'genan[logs]'.") from None
     opened = _function("open", format)
-    found: LogSource = opened(path, stamps) if format == "rosbag" else opened(path)
-    return found
+    return opened(path, stamps) if format == "rosbag" else opened(path)
 
 
 def _function(verb: Literal["is", "open"], format: str) -> Any:

@@ -41,6 +41,7 @@ _TIME = re.compile(
 #: found.
 _LOOKED_AT, _LONGEST = 50, 1_000_000
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "na", "NA", "n/a", "N/A", "none", "None"]
+_YES, _NO = ["True", "true", "1"], ["False", "false", "0"]
 _ROW = re.compile(r"\s*[^\s#]")  # A line with cells: neither empty nor a comment.
 
 _REFERENCE = re.compile(r"reference_found_\d+")
@@ -216,14 +217,10 @@ def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        convert = arrow.ConvertOptions(
-            include_columns=list(types),
-            column_types={name: pa.type_for_alias(kind) for name, kind in types.items()},
-            null_values=_MISSING,
-            true_values=["True", "true", "1"],
-            false_values=["False", "false", "0"],
-            decimal_point=found.decimal,
-        )
+        cells = {"null_values": _MISSING, "true_values": _YES, "false_values": _NO}
+        kinds = {name: pa.type_for_alias(kind) for name, kind in types.items()}
+        wanted = {"include_columns": list(types), "column_types": kinds}
+        convert = arrow.ConvertOptions(decimal_point=found.decimal, **cells, **wanted)
         wrong = lambda row: "error" if _ROW.match(row.text or "x") else "skip"
         parse = arrow.ParseOptions(delimiter=found.delimiter, invalid_row_handler=wrong)
         read = arrow.ReadOptions(column_names=found.names, skip_rows=found.skip)

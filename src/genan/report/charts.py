@@ -230,10 +230,8 @@ def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
 def write_csv(rows: Sequence[Sequence[object]]) -> bytes:
     """Rows as CSV that a spreadsheet takes for text and numbers only, never for a formula."""
     text = io.StringIO()
-    harmful = lambda cell: isinstance(cell, str) and cell.startswith(_FORMULA)
-    csv.writer(text, lineterminator="\n").writerows(
-        [f"'{cell}" if harmful(cell) else cell for cell in row] for row in rows
-    )
+    safe = lambda cell: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    csv.writer(text, lineterminator="\n").writerows(map(safe, row) for row in rows)
     return text.getvalue().encode()
 
 
@@ -284,14 +282,11 @@ def error_chart(found: Found[Any]) -> Figure:
     unit, factor = reading_unit(run.unit)
     horizon = max(len(model.curve) for model in run.models)
     steps = np.unique(np.geomspace(1, horizon, POINTS).round().astype(int)).tolist()
-    lines = {
-        model.name: {
-            float(f"{step * run.dt:.6g}"): scaled(model.curve[step - 1], factor)
-            for step in steps
-            if step <= len(model.curve)
-        }
-        for model in run.models[:LINES]
-    }
+    ahead = {step: float(f"{step * run.dt:.6g}") for step in steps}
+    lines: dict[str, Curve] = {}
+    for model in run.models[:LINES]:
+        reached = (step for step in steps if step <= len(model.curve))
+        lines[model.name] = {ahead[k]: scaled(model.curve[k - 1], factor) for k in reached}
     words = {"trajectories": run.trajectories, "step": time_ahead(run.dt), "unit": unit}
     drawn = _line_chart("error", lines, f"-{slug(found.label)}", **words)
     return replace(drawn, logarithmic=True)

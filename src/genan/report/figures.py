@@ -152,10 +152,8 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
     first = evaluation.held[0]
     nq = len(first.joints)
     title = textwrap.fill(f"{first.name}: {first.verdict}", 118 if nq > 2 else 66)
-    above = 0.55 + 0.15 * title.count("\n")
-    figure, (axes,) = panels(
-        nq, across=min(ACROSS, max(nq, 2)), gap=(0.42, 0.55), margin=(0.6, 0.12, above, 0.72)
-    )
+    margin = 0.6, 0.12, 0.55 + 0.15 * title.count("\n"), 0.72
+    figure, (axes,) = panels(nq, across=min(ACROSS, max(nq, 2)), gap=(0.42, 0.55), margin=margin)
     curves = [
         (one.speed, one.name, colour, one is first)
         for colour, one in zip(COLOURS[:4], evaluation.held, strict=False)

@@ -35,12 +35,9 @@ _DOTTED: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "linestyle": ":"}
 
 def save_figures(inspection: Inspection, folder: Path) -> tuple[Path, ...]:
     """Write ``trajectories.png``, ``coverage.png`` and ``signals.png`` into ``folder``."""
-    figures = {
-        "trajectories.png": trajectories_figure(inspection),
-        "coverage.png": coverage_figure(inspection),
-        "signals.png": signals_figure(inspection),
-    }
-    return save(figures, folder)
+    drawn = {"trajectories.png": trajectories_figure, "coverage.png": coverage_figure}
+    drawn |= {"signals.png": signals_figure}
+    return save({name: draw(inspection) for name, draw in drawn.items()}, folder)
 
 
 @style()
@@ -140,9 +137,8 @@ def _draw_density(panel: "Axes", x: Any, y: Any, covered: float) -> None:
         for limit in limits:
             draw(limit, **_DOTTED)
     wide, high = ((min([axis[1][0], *axis[3]]), max([axis[1][-1], *axis[3]])) for axis in (x, y))
-    label(
-        panel, "", f"{100 * covered:.0f} % covered", xlabel=x[2], ylabel=y[2], xlim=wide, ylim=high
-    )
+    panel.set(xlabel=x[2], ylabel=y[2], xlim=wide, ylim=high)
+    label(panel, "", f"{100 * covered:.0f} % covered")
 
 
 def _bounds(channel: Channel) -> list[float]:
@@ -233,20 +229,13 @@ def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: 
     pairs, spectrum, _ = map(numbers.pop, ("pairs_covered", "spectrum", "data"))
     for joint, measured in zip(numbers["joints"], found.joints, strict=True):
         joint["signal_share"] = measured.signal_share
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "file": head.path.name,
-        "fingerprint": fingerprint,
-        "unfinished": head.unfinished,
-        "words": numbers.pop("verdict"),
-        "verdict": " ".join(found.suspicious) or "Nothing suspicious.",
-        **numbers,
-        "spectrum": {name: np.round(values, 9).tolist() for name, values in spectrum.items()},
-        "pairs_covered": [{"joints": pair, "covered": part} for pair, part in pairs.items()],
-        "provenance": head.provenance,
-        "versions": versions(),
-    }
+    content = {"format": FORMAT, "version": VERSION, "file": head.path.name}
+    content |= {"fingerprint": fingerprint, "unfinished": head.unfinished}
+    content |= {"words": numbers.pop("verdict")}
+    content |= {"verdict": " ".join(found.suspicious) or "Nothing suspicious.", **numbers}
+    content["spectrum"] = {name: np.round(x, 9).tolist() for name, x in spectrum.items()}
+    content["pairs_covered"] = [{"joints": both, "covered": x} for both, x in pairs.items()]
+    content |= {"provenance": head.provenance, "versions": versions()}
     # None for what is not a finite number: a control may have no bound.
     plain = json.loads(json.dumps(content), parse_constant=lambda _: None)
     write_atomically(folder / FILE, f"{json.dumps(plain, indent=1)}\n".encode())

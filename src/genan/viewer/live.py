@@ -41,9 +41,6 @@ TIDY = 60.0  # A robot that waits is put in order this often: what its trackers 
 PATIENCE = 1.0  # A process that compiles, perhaps, does not end by itself: it is ended then [s].
 AHEAD = 0.004  # A sleep costs two switches between programs: not before it is this far ahead [s].
 BEHIND = 0.1  # What is later than this is not made up for: the robot was in slow motion [s].
-#: Directions of a push, in the frame of the base.
-DIRECTIONS = {"left": (0, 1, 0), "right": (0, -1, 0), "up": (0, 0, 1)}
-DIRECTIONS |= {"forward": (1, 0, 0), "back": (-1, 0, 0), "down": (0, 0, -1)}
 OLDEST, STILL = 500.0, 0.6  # Oldest robot [h]; how long the slider of its age must lie still [s].
 SHOWN = 125  # What the curves show of the past, in reports: 4 s.
 FIRST = 0.7  # The first goal, from the lowest (0) to the highest (1): not where the arm starts.
@@ -252,9 +249,8 @@ class LiveProcess:
     def __init__(self, settings: LiveSettings) -> None:
         context = get_context("spawn")  # what was imported and started here is nothing to it
         self._here, there = context.Pipe()
-        self._process = context.Process(
-            target=_run, args=(settings, there), daemon=True, name="genan-live-robot"
-        )
+        about: Any = {"daemon": True, "name": "genan-live-robot"}
+        self._process = context.Process(target=_run, args=(settings, there), **about)
         self._process.start()
         there.close()  # only the process has it now: its end is seen here, and ours there
         self._sending, self._ended = threading.Lock(), False
@@ -402,19 +398,19 @@ class LivePage(ViewerPage):
             ask = gui.add_button(f"Next {entry.attempt}")
             ask.on_click(lambda _: send(LiveOrder(trial=True)))
         with gui.add_folder("Push the arm", visible=False) as self._pushes:
-            force = gui.add_slider("Force [N]", 2.0, 30.0, 1.0, 10.0, hint="At the tip.")
-            lasting = gui.add_slider("For [s]", 0.1, 0.3, 0.05, 0.2)
+            force = gui.add_slider(**page.CONTROLS["force"])
+            lasting = gui.add_slider(**page.CONTROLS["lasting"])
 
             def push(event: Any) -> None:
-                along = np.array(DIRECTIONS[event.target.value])
+                along = np.array(page.STYLE["directions"][event.target.value])
                 send(LiveOrder(push=force.value * along, seconds=float(lasting.value)))
 
-            for row in ([*DIRECTIONS][:3], [*DIRECTIONS][3:]):
+            for row in (("left", "right", "up"), ("forward", "back", "down")):
                 gui.add_button_group("", row).on_click(push)
         with gui.add_folder("Robot", order=2e6):  # The last one.
-            hint, hours = "Operating hours: robots wear.", min(settings.hours, OLDEST)
-            self._age = gui.add_slider("Age [h]", 0.0, OLDEST, 10.0, hours, hint=hint)
-            again = gui.add_button("Restart the robot", hint="After a stop, or at any time.")
+            ages = {"max": OLDEST, "initial_value": min(settings.hours, OLDEST)}
+            self._age = gui.add_slider(**ages, **page.CONTROLS["age"])
+            again = gui.add_button(**page.CONTROLS["restart"])
         self._age.on_update(lambda _: setattr(self, "_age_still", 0.0))
         again.on_click(lambda _: send(LiveOrder(restart=True)))
 

@@ -47,14 +47,13 @@ FRAMES, CURVES_EVERY = 30, 6  # Pictures a second, and from one drawing of the c
 LATER = 1.5  # Compiling begins so long after the first browser came, which draws meanwhile [s].
 STYLE: Any = frozen(tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")))
 LOOKS: dict[str, tuple[RGBA, float]] = STYLE["arms"]
+CONTROLS = STYLE["controls"]
 FACETS, COARSE = 20, 10  # Corners of a circle, and of a faint one: graphics may be slow.
 STILL = 1e-6  # What moves or turns by less than this has not [m, or of a quaternion].
 _PIECES = 64  # Pieces that all lines have together, at most.
 PAST = 7  # Moments of the past whose tips are in the cloud, before the present one.
 OUTSIDE = 0.5  # A simulated arm that runs away is drawn so far outside its limits [rad or m].
-#: How often the simulated arms start again from where the real one is, in words and in seconds.
-EVERY = {f"every {seconds:g} s": seconds for seconds in (0.5, 1.0, 2.0, 5.0)}
-EVERY |= {"only when asked": math.inf}
+EVERY: dict[str, float] = STYLE["every"]
 COMPUTING = "Computing the simulated arm …"
 MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
 MEASURED, SIMULATED, AIM, FAINT = "#222222", COLOURS[0], COLOURS[2], "rgba(86,180,233,0.45)"
@@ -271,9 +270,8 @@ class ViewerPage(ABC):
         self._note = gui.add_markdown("")
         with gui.add_folder("Simulated arm", order=1e6):  # Below the page's own.
             self._view = GhostView(server, stage, self.members, actuators.member)
-            hint, first = "From where the real arm is then.", "every 1 s"
-            every = gui.add_dropdown("Starts again", [*EVERY], initial_value=first, hint=hint)
-            again = gui.add_button("Start again now", hint="From here on it runs open loop.")
+            every = gui.add_dropdown(options=[*EVERY], **CONTROLS["every"])
+            again = gui.add_button(**CONTROLS["again"])
         self._every = lambda: EVERY[every.value]
         every.on_update(lambda _: self._restart(asked=False))
         again.on_click(lambda _: self._restart(asked=True))
@@ -324,12 +322,10 @@ class ViewerPage(ABC):
         """Start the simulated arms (again): now, as ``asked``, or every so often."""
 
     @abstractmethod
-    def _advance(self, seconds: float) -> None:
-        """Go on in time."""
+    def _advance(self, seconds: float) -> None: ...
 
     @abstractmethod
-    def _draw(self, *, with_curves: bool) -> None:
-        """Show the moment."""
+    def _draw(self, *, with_curves: bool) -> None: ...
 
 
 def show(page: ViewerPage, stopping: Callable[[], bool]) -> None:
@@ -364,12 +360,10 @@ class GhostView:
         )  # fmt: skip
         self._names = [MEAN, *names, NONE]
         first = self._names[0 if member is None else 1 + member]
-        hint = "Whose torque moves the blue arm."
-        self._driver = gui.add_dropdown("Driven by", self._names, initial_value=first, hint=hint)
-        hint = "Each network alone, as a faint arm."
-        self._all = gui.add_checkbox("All members", True, hint=hint)
-        hint = "Where the members' tips are and just were."
-        self._tips = gui.add_checkbox("Cloud of tips", True, hint=hint)
+        driven = {"options": self._names, "initial_value": first}
+        self._driver = gui.add_dropdown(**driven, **CONTROLS["driver"])
+        self._all = gui.add_checkbox(**CONTROLS["members"])
+        self._tips = gui.add_checkbox(**CONTROLS["tips"])
         for control in (self._driver, self._all, self._tips):
             control.on_update(lambda _: self._show())
 
@@ -410,8 +404,7 @@ class Curves:
     ) -> None:
         """Add them; with lines for the ``goal`` and the present (``cursor``), or without."""
         self._robot, self._view, self._cursor = robot, view, cursor
-        hint = "Whose position and torque is shown."
-        self._joint = gui.add_dropdown("Joint", [*robot.joint_names], hint=hint)
+        self._joint = gui.add_dropdown(options=[*robot.joint_names], **CONTROLS["joint"])
         lines = {measured: (MEASURED, 1.6), "simulated": (SIMULATED, 1.4)}
         self._position = self._chart(gui, "", lines | ({"goal": (AIM, 1.2)} if goal else {}))
         lines = {f"member {k}": (FAINT, 1.0) for k in range(view.members)}

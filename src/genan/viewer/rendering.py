@@ -396,8 +396,7 @@ class Clip:
     """What a film shows of one episode or trial."""
 
     moments: Sequence[Snapshot]  # ``FPS`` of them to a second, the first at the time ``start`` [s].
-    caption: str
-    """Written into the pictures, with the time and, after ``end`` [s], with the ``result``."""
+    caption: str  # In the pictures, with the time and, after ``end`` [s], with the ``result``.
     result: str
     start: float = 0.0
     end: float = math.inf

@@ -11,7 +11,7 @@ from genan.data import Summary, Trajectory, load, summary
 from genan.errors import ActuatorError, GenanError, refuse
 from genan.robot import Robot, robot_names
 from genan.robot.package import VIRTUAL, bundled_actuators
-from genan.viewer.page import PAST, GhostActuators, GhostMotion, ViewerPage, serving, show
+from genan.viewer.page import CONTROLS, PAST, GhostActuators, GhostMotion, ViewerPage, serving, show
 from genan.viewer.rendering import Stage
 
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0}
@@ -64,10 +64,9 @@ class ReplayPage(ViewerPage):
         self._wish, self._time, self._playing, self._stale = 0, 0.0, True, True
         gui, last = server.gui, len(recording) - 1
         with gui.add_folder("Time"):
-            self._play = gui.add_button("Pause", hint="Stop and go on.")
+            self._play = gui.add_button(**CONTROLS["play"])
             self._slider = gui.add_slider("Time [s]", 0.0, self._end, self._one.dt, 0.0)
-            hint = "1 is real time."
-            self._speed = gui.add_dropdown("Speed", [*SPEEDS], initial_value="1/2", hint=hint)
+            self._speed = gui.add_dropdown(options=[*SPEEDS], **CONTROLS["speed"])
             title = f"Trajectory (0 to {last})"
             self._number = gui.add_number(title, first, min=0, max=last, step=1)
         self._play.on_click(lambda _: self._set_playing(not self._playing))
@@ -145,13 +144,11 @@ def view_recording(
     stopping: Callable[[], bool],
     opened: Callable[[str], None],
 ) -> None:
-    """Show the recording ``path`` until ``stopping``, which is asked at every picture.
-
-    The ``actuators`` in a folder, left out those that come with the robot, simulate along it; at
-    first ``member`` of the ensemble drives the arm, left out all of them. ``robot``: left out, the
+    """Show the recording ``path`` until ``stopping``, which is asked at every picture. The
+    ``actuators`` in a folder, left out those that come with the robot, simulate along it; at first
+    ``member`` of the ensemble drives the arm, left out all of them. ``robot``: left out, the
     installed one that the actuators were fitted for. ``trajectory`` comes first, counted from 0.
-    ``opened`` gets the page's address, at ``port`` of this computer; 0 picks a free one.
-    """
+    ``opened`` gets the page's address, at ``port`` of this computer; 0 picks a free one."""
     recording = summary(path)
     name = str(robot) if robot in robot_names() else recorded_robot(recording)
     driver = GhostActuators(actuators, name, member)

@@ -29,6 +29,7 @@ SUBSTEPS = 10  # In a tick.
 _H, _PERIOD = 0.001, 2  # Step of the mechanics [s]; steps from one control to the next.
 Scalar = Float[Array, ""]  # A number; one for each joint; one for each motor.
 Joints = Float[Array, "7"]
+JointLanes = Float[Array, "*lanes 7"]
 Motors = Float[Array, "7"]
 
 
@@ -61,17 +62,17 @@ class CableArm(eqx.Module):
 class CableArmState(eqx.Module):
     """What the arm remembers from one substep to the next; outside ``tick`` with leading lanes."""
 
-    q: Joints  # True joint angles [rad].
-    qd: Joints  # True joint velocities [rad/s].
-    stretch: Motors  # Of the cables: how far a motor is ahead of its joints [rad].
-    rotor_speed: Motors  # [rad/s]
-    bristles: Float[Array, "2 7"]  # Of the friction of motors and of bearings, -1 to 1.
-    held: Joints  # The command before the newest [rad].
-    angle: Joints  # What the motors' encoders stand for [rad].
-    speed: Joints  # What the control takes for its speed [rad/s].
-    torque: Motors  # That the control asks for [N m].
-    seen: Joints  # What the joints' encoders read [rad].
-    tau: Joints
+    q: JointLanes  # True joint angles [rad].
+    qd: JointLanes  # True joint velocities [rad/s].
+    stretch: JointLanes  # Of the cables: how far a motor is ahead of its joints [rad].
+    rotor_speed: JointLanes  # [rad/s]
+    bristles: Float[Array, "*lanes 2 7"]  # Of the friction of motors and of bearings, -1 to 1.
+    held: JointLanes  # The command before the newest [rad].
+    angle: JointLanes  # What the motors' encoders stand for [rad].
+    speed: JointLanes  # What the control takes for its speed [rad/s].
+    torque: JointLanes  # That the control asks for [N m].
+    seen: JointLanes  # What the joints' encoders read [rad].
+    tau: JointLanes
     """Torque of motors, friction and end stops [N m]: all but gravity, inertia (of the rotors too)
     and pushes."""
 

@@ -33,6 +33,7 @@ _SIGN = np.array([[1.0], [-1.0]])  # The bore's side extends a cylinder, the rod
 _PINS = {name: np.array(point) for name, point in DESIGN["pins"].items()}
 Scalar = Float[Array, ""]
 Joints = Float[Array, "3"]  # A number for each joint.
+JointLanes = Float[Array, "*lanes 3"]
 Chambers = Float[Array, "2 3"]  # For each cylinder: the bore's side, then the rod's.
 
 
@@ -63,17 +64,17 @@ class HydraulicArm(eqx.Module):
 class HydraulicState(eqx.Module):
     """What the arm remembers from one substep to the next."""
 
-    q: Joints  # True joint angles [rad].
-    qd: Joints  # True joint velocities [rad/s].
-    pressure: Chambers  # [Pa] above the tank's.
-    supply: Scalar  # Pressure between pump and valves [Pa].
-    sensed: Scalar  # What the pump knows of the heaviest load [Pa].
-    held: Float[Array, "2 3"]  # The two commands before the newest.
-    pilot: Joints  # Where the pilot stages want the spools.
-    spool: Joints  # -1 to 1; positive: the cylinder extends.
-    bristles: Joints  # Of the cylinders' friction, -1 to 1.
-    seen: Joints  # What the encoders read [rad].
-    tau: Joints
+    q: JointLanes  # True joint angles [rad].
+    qd: JointLanes  # True joint velocities [rad/s].
+    pressure: Float[Array, "*lanes 2 3"]  # [Pa] above the tank's.
+    supply: Float[Array, "*lanes"]  # Pressure between pump and valves [Pa].
+    sensed: Float[Array, "*lanes"]  # What the pump knows of the heaviest load [Pa].
+    held: Float[Array, "*lanes 2 3"]  # The two commands before the newest.
+    pilot: JointLanes  # Where the pilot stages want the spools.
+    spool: JointLanes  # -1 to 1; positive: the cylinder extends.
+    bristles: JointLanes  # Of the cylinders' friction, -1 to 1.
+    seen: JointLanes  # What the encoders read [rad].
+    tau: JointLanes
     """Torque of cylinders, friction and end stops [N m]: all but gravity, inertia and pushes."""
 
 

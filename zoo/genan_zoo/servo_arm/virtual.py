@@ -26,6 +26,7 @@ DESIGN = read_design(__file__)
 SUBSTEPS, _H = 20, 0.001  # Turns of the servos' loop in a tick, and its period [s].
 Scalar = Float[Array, ""]
 Joints = Float[Array, "6"]  # A number for each joint.
+JointLanes = Float[Array, "*lanes 6"]
 
 
 class ServoArm(eqx.Module):
@@ -56,17 +57,17 @@ class ServoArm(eqx.Module):
 class ServoArmState(eqx.Module):
     """What the arm remembers from one substep to the next."""
 
-    q: Joints  # True joint angles [rad].
-    qd: Joints  # True joint velocities [rad/s].
-    rotor: Joints  # Angles of the motors, as seen behind their gears [rad].
-    rotor_speed: Joints  # [rad/s]
-    bristles: Float[Array, "2 6"]  # Of the friction of motors and of bearings, -1 to 1.
-    held: Joints  # The command before the newest [rad].
-    goal: Joints  # Where firmware has moved its goal to [rad].
-    seen: Joints  # What the encoders read [rad].
-    speed: Joints  # What firmware takes for the speed [rad/s].
-    voltage: Joints  # Of the supply under load [V].
-    tau: Joints
+    q: JointLanes  # True joint angles [rad].
+    qd: JointLanes  # True joint velocities [rad/s].
+    rotor: JointLanes  # Angles of the motors, as seen behind their gears [rad].
+    rotor_speed: JointLanes  # [rad/s]
+    bristles: Float[Array, "*lanes 2 6"]  # Of the friction of motors and of bearings, -1 to 1.
+    held: JointLanes  # The command before the newest [rad].
+    goal: JointLanes  # Where firmware has moved its goal to [rad].
+    seen: JointLanes  # What the encoders read [rad].
+    speed: JointLanes  # What firmware takes for the speed [rad/s].
+    voltage: JointLanes  # Of the supply under load [V].
+    tau: JointLanes
     """Torque of motors, friction and end stops [N m]: all but gravity, inertia (of the rotors too)
     and pushes."""
 

@@ -114,18 +114,11 @@ def _joint_facts(t: Trajectories, joint: JointInspection, column: int) -> dict[s
     jumps, frozen = measures.find_jumps(steps, joint.quantum), measures.find_frozen(t, column)
     jumping = np.searchsorted(t.offsets, [row for row, _ in jumps], side="right")
     fast = max(4.0 * (joint.quantum or 0.0), joint.speed_median * t.dt)
-    return {
-        "joint": joint,
-        "dt": t.dt,
-        "samples": len(q),
-        "beyond": ((q < lower) | (q > upper)).mean(),
-        "jumps": jumps,
-        "jumping": len(np.unique(jumping)),
-        "jump_at": place(t.lengths, jumps[0][0]) if jumps else None,
-        "frozen": frozen,
-        "frozen_at": place(t.lengths, max(frozen)[1]) if frozen else None,
-        "repeated": measures.repeated_share(steps, fast),
-    }
+    facts = {"joint": joint, "dt": t.dt, "samples": len(q), "jumps": jumps, "frozen": frozen}
+    facts |= {"beyond": ((q < lower) | (q > upper)).mean(), "jumping": len(np.unique(jumping))}
+    facts |= {"jump_at": place(t.lengths, jumps[0][0]) if jumps else None}
+    facts |= {"frozen_at": place(t.lengths, max(frozen)[1]) if frozen else None}
+    return facts | {"repeated": measures.repeated_share(steps, fast)}
 
 
 def _suspicious(t: Trajectories, found: Inspection) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ part in that; a fit to noisy positions would find the delay of its own errors.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import starmap
 from typing import NamedTuple
 
@@ -81,15 +82,12 @@ def find_lag(trajectories: Trajectories, *, longest: float = 0.25, quanta: Quant
     if (every := len(trajectories.q) // _SAMPLES) > 1:  # whole trajectories, spread over all
         trajectories = trajectories.select(np.arange(len(trajectories))[::every])
     shortest, widest = (max(1, round(stride / trajectories.dt)) for stride in _STRIDES)
-    prepared: dict[int, Commands] = {}
-    joints = []
+    prepared, joints = cache(lambda stride: Commands(trajectories, stride, longest)), []
     for column, quantum in enumerate(quanta):
         resolution = measure_resolution(trajectories.q[:, column], trajectories.lengths, quantum)
         clear = resolution.clear_stride(quantum, _CLEAR) or resolution.strides[-1]
         stride = min(max(clear, shortest), widest)
-        if stride not in prepared:
-            prepared[stride] = Commands(trajectories, stride, longest)
-        joints.append(_joint_lag(trajectories, column, prepared[stride], quantum))
+        joints.append(_joint_lag(trajectories, column, prepared(stride), quantum))
     known = [joint.steps for joint in joints if joint.steps is not None]
     return Lag(steps=min(known, default=None), dt=trajectories.dt, joints=tuple(joints))
 

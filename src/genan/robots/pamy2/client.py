@@ -37,10 +37,8 @@ class Pamy2Client(interface.RobotInterface):
     def __post_init__(self) -> None:
         self.robot = robot = Robot.load(self.robot)
         if (robot.nq, robot.nu) != (4, 4):
-            raise SettingError(
-                f"A PAMY2 has 4 joints and 4 controls; robot {robot.name!r} has {robot.nq} and "
-                f"{robot.nu}: choose 'pamy2' or another description."
-            )
+            has = f"has 4 joints and 4 controls; robot {robot.name!r} has {robot.nq} and {robot.nu}"
+            raise SettingError(f"A PAMY2 {has}: choose 'pamy2' or another description.")
         self._low, self._high = robot.u_range
         self._reading: Reading | None = None
         self._last_heard = 0.0
@@ -200,10 +198,9 @@ class Pamy2Udp(Pamy2Client):
         while self.statistics["accepted"] == before:
             now = self.clock.now()
             if now - began > self.timeout:
-                raise ConnectionLostError(
-                    f"No robot answers at {self.host}:{self.port} (waited {self.timeout:g} s); "
-                    "switch it on, or 'genan serve' one, and look whether another client holds it."
-                )
+                none = f"No robot answers at {self.host}:{self.port} (waited {self.timeout:g} s)"
+                todo = "switch it on, or 'genan serve' one, and look whether another client holds"
+                raise ConnectionLostError(f"{none}; {todo} it.")
             if now >= due:
                 self._send(pressure)
                 due = now + period

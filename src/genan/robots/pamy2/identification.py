@@ -7,6 +7,7 @@ control at a time, slowly, up and down.
 
 import itertools
 import math
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from rich.table import Table
 from scipy.optimize import least_squares
 
 from genan.errors import SettingError
-from genan.plotting import COLOURS, style
+from genan.plotting import COLOURS, save, style
 from genan.robots.pamy2.pressures import bar_from_control, bar_from_counts
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.signals import Multisine
@@ -78,8 +79,7 @@ def fit_transfer_function(
     frequency: Frequencies, response: Response, *, extra_pole: bool = False
 ) -> TransferFunction:
     """Fit the model to a measured response; several starts, because the problem is not convex."""
-    scale = np.abs(response).max()
-    at_rest = response[np.argmin(frequency)]
+    scale, at_rest = np.abs(response).max(), response[np.argmin(frequency)]
     sign = 1.0 if at_rest.real >= 0.0 else -1.0
 
     def residual(logs: Float[np.ndarray, " n"]) -> Float[np.ndarray, " twice_lines"]:
@@ -101,31 +101,12 @@ def fit_transfer_function(
     return replace(TransferFunction(sign * gain, *rest), fit=1.0 - unexplained)
 
 
-#: The real PAMY2, 29.02.2024 (0-3 Hz) and 04.12.2023 (0-10 Hz), by joint, from 0, and highest
-#: frequency of the multisine [Hz]; gains in deg per 1000 counts of differential pressure.
-REAL = {
-    (0, 3.0): TransferFunction(-18.6, 1.19, 0.23, 0.020, 0.57),
-    (1, 3.0): TransferFunction(-29.0, 1.08, 0.32, 0.010, 0.41),
-    (2, 3.0): TransferFunction(-25.4, 0.66, 0.46, 0.030),
-    (0, 10.0): TransferFunction(-14.3, 1.37, 0.23, 0.040),
-    (1, 10.0): TransferFunction(-9.5, 1.00, 0.35, 0.040),
-    (2, 10.0): TransferFunction(-17.0, 3.20, 0.37, 0.020, 1.8),
-    (3, 10.0): TransferFunction(-17.2, 3.10, 0.84, 0.010),
-}
-#: Anchor pressures of 2024 [counts], joints 1 to 4: agonists, antagonists.
-ANCHOR = np.array([[20500.0, 16000.0, 13850.0, 17000.0], [20500.0, 15500.0, 13850.0, 17000.0]])
-#: Largest differential pressure of the excitation [counts], within the lab's limits. The lab's own
-#: is unknown; with friction the response depends on it, so it was calibrated with the robot.
-AMPLITUDE = np.array([4350.0, 5500.0, 2590.0, 2000.0])
+_LAB = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+#: The real PAMY2, by joint, from 0, and highest frequency of the multisine [Hz].
+REAL = {(one["at"][0], one["at"][1]): TransferFunction(*one["is"]) for one in _LAB["real"]}
+ANCHOR, AMPLITUDE = np.array(_LAB["anchor"]), np.array(_LAB["amplitude"])
 TOLERANCE = 0.20  # A figure agrees within this part of the lab's, or between the lab's two dates.
-#: What is compared: its scale, format and unit.
-QUANTITIES = {
-    "natural_frequency": (1.0, ".2f", ""),
-    "damping": (1.0, ".2f", ""),
-    "gain": (1.0, ".1f", ""),
-    "pole": (1.0, ".2f", ""),
-    "delay": (1e3, ".0f", " ms"),
-}
+QUANTITIES = _LAB["quantities"]  # What is compared: its scale, format, unit and head of a column.
 _PERIOD, _PERIODS = 10.0, 3  # Of the multisine [s], the first for the transient.
 _RAMP, _HOLD = 2.0, 2.0  # To the anchor pressures, and at them [s].
 _SWEEP, _SWEEP_PERIOD = 0.3, 40.0  # Amplitude of the slow sweep of a control, and its period [s].
@@ -158,11 +139,9 @@ class Experiment:
         """What does not agree with the real robot, in words."""
         sentences = []
         for quantity in (name for name in self.quantities if not self.within(name)):
-            scale, form, unit = QUANTITIES[quantity]
-            span = spread(self.joint, self.highest, quantity)
-            value, low, high = (
-                f"{scale * x:{form}}" for x in (abs(getattr(self.model, quantity)), *span)
-            )
+            scale, form, unit, _ = QUANTITIES[quantity]
+            ends = abs(getattr(self.model, quantity)), *spread(self.joint, self.highest, quantity)
+            value, low, high = (f"{scale * end:{form}}" for end in ends)
             where = f"joint {self.joint + 1}, 0-{self.highest:g} Hz"
             name = quantity.replace("_", " ")
             sentences.append(f"{where}: {name} {value}{unit} is not in {low} to {high}{unit}.")
@@ -227,9 +206,9 @@ def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     for (key, real), d, angles in zip(REAL.items(), excited, q, strict=True):
         steady = d[first:, key[0]] / 1000.0, np.degrees(angles[first:, key[0]])
         measured = frequency_response(*steady, dt=dt, period=_PERIOD)
-        plain = fit_transfer_function(*measured)
-        slow = math.isfinite(real.pole)
-        model = fit_transfer_function(*measured, extra_pole=True) if slow else plain
+        plain = model = fit_transfer_function(*measured)
+        if math.isfinite(real.pole):
+            model = fit_transfer_function(*measured, extra_pole=True)
         found.append(Experiment(*key, real, *measured, model, plain))
     return found
 
@@ -259,16 +238,13 @@ class Identification:
 
     def lines(self) -> list[str | Table]:
         """The tables, what they mean, and what does not agree with the real robot."""
-        units = "frequency [Hz]", "damping", "gain [deg]", "slow pole [Hz]", "delay [ms]"
-        heads = "joint", "band", *units, "fit"
+        heads = "joint", "band", *(head for *_, head in QUANTITIES.values()), "fit"
         tables = [Table(*heads, box=None, pad_edge=False) for _ in range(2)]
         for e in sorted(self.experiments, key=lambda e: (e.joint, e.highest)):
-            slow = math.isfinite(e.real.pole)
-            for table, model in zip(
-                tables, [e.model, e.plain] if slow else [e.model], strict=False
-            ):
+            models = [e.model, e.plain] if math.isfinite(e.real.pole) else [e.model]
+            for table, model in zip(tables, models, strict=False):
                 cells = [f"{e.joint + 1}", f"0-{e.highest:g}"]
-                for quantity, (scale, form, _) in QUANTITIES.items():
+                for quantity, (scale, form, *_) in QUANTITIES.items():
                     ours, real = (scale * getattr(x, quantity) for x in (model, e.real))
                     if not (math.isfinite(ours) and quantity in e.quantities):
                         cells.append("-")
@@ -290,14 +266,11 @@ class Identification:
             f"{', '.join(widths)}",
         ]
 
-    def save_figures(self, folder: Path) -> tuple[Path, Path]:
+    @style()
+    def save_figures(self, folder: Path) -> tuple[Path, ...]:
         """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder``."""
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = folder / "frequency-response.png", folder / "hysteresis.png"
-        with style():
-            response_figure(self.experiments).savefig(paths[0])
-            hysteresis_figure(self.loops).savefig(paths[1])
-        return paths
+        response, loops = response_figure(self.experiments), hysteresis_figure(self.loops)
+        return save({"frequency-response.png": response, "hysteresis.png": loops}, folder)
 
 
 def identify(robot: VirtualPamy2, *, seed: int = 0) -> Identification:

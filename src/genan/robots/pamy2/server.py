@@ -241,11 +241,9 @@ def listen(host: str = "127.0.0.1", port: int = 4700) -> socket:
         opened.setblocking(False)
     except (OSError, OverflowError) as error:  # the latter beyond 65535
         opened.close()
-        why = getattr(error, "strerror", None) or error
-        raise SettingError(
-            f"Port {port} of {host} cannot be had ({why}), perhaps another 'genan serve' has it; "
-            "choose another with --port, or --port 0 for a free one."
-        ) from error
+        taken = f"Port {port} of {host} cannot be had ({getattr(error, 'strerror', None) or error})"
+        hint = "choose another with --port, or --port 0 for a free one"
+        raise SettingError(f"{taken}, perhaps another 'genan serve' has it; {hint}.") from error
     return opened
 
 

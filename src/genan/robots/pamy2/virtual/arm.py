@@ -13,13 +13,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genan.robots.pamy2.virtual.columns import applied
+from genan.robots.pamy2.virtual.columns import Joints, applied
 
-# Vectors as triples of scalars (or of rows of them), so that a batch of arms is one fused loop.
-#
-# A plain 0.0 stays a plain 0.0: what is known to vanish costs nothing.
+# Vectors as triples of scalars (or of rows of them), so that a batch of arms is one fused loop. A
+# plain 0.0 stays a plain 0.0: what is known to vanish costs nothing.
 
-Joints = Float[Array, "4"]  # A number per joint.
 Point = Float[Array, "3"]  # [m]
 Scalar = Array | float
 Vector = tuple[Scalar, Scalar, Scalar]
@@ -105,14 +103,11 @@ class RigidArm(eqx.Module):
     offset: Float[Array, "4 3"]  # Joint origin in the frame of the link before it [m].
     mass: Joints  # Link masses [kg].
     centre: Float[Array, "4 3"]  # Centre of mass from the joint origin [m].
-    inertia: Float[Array, "4 6"]
-    """Inertia about the centre of mass: xx, yy, zz, xy, xz, yz [kg m^2]."""
+    inertia: Float[Array, "4 6"]  # About the centre of mass: xx, yy, zz, xy, xz, yz [kg m^2].
     stop: Float[Array, "2 4"]  # Lower and upper end stops [rad].
-    stop_stiffness: Joints
-    """Rubber of the end stops [N m/rad]; hardens with the square of the indentation too."""
+    stop_stiffness: Joints  # Of the stops' rubber [N m/rad]; hardens with the indentation squared.
     stop_damping: Joints  # Damping of the rubber [N m s/rad].
-    hose_stiffness: Joints
-    """Bending of hoses, guides and cables about the neutral pose [N m/rad]."""
+    hose_stiffness: Joints  # Bending of hoses, guides and cables about the neutral pose [N m/rad].
     q_neutral: Joints  # Pose in which the hoses are relaxed [rad].
     viscosity: Joints  # Viscous friction of the joint [N m s/rad].
     bearing_friction: Joints  # Dry friction of bearings and seals [N m].
@@ -123,21 +118,16 @@ class RigidArm(eqx.Module):
     def passive_torque(self, q: Joints, qd: Joints, bearing: Joints) -> Joints:
         """Torque [N m] of hoses, bearings and end stops."""
         at_rest = 1.0 + self.stiction * jnp.exp(-jnp.abs(qd) / self.stiction_speed)
-        return (
-            -self.hose_stiffness * (q - self.q_neutral)
-            - self.viscosity * qd
-            - self.bearing_friction * at_rest * bearing
-            + self._stop_torque(q, qd)
-        )
+        hoses = -self.hose_stiffness * (q - self.q_neutral)
+        beyond = jnp.maximum(q - self.stop[1], 0.0) - jnp.maximum(self.stop[0] - q, 0.0)
+        elastic = self.stop_stiffness * beyond * (1.0 + 20.0 * jnp.abs(beyond))
+        damped = self.stop_damping * qd * jnp.minimum(jnp.abs(beyond) / 0.01, 1.0)
+        bearings = self.bearing_friction * at_rest * bearing
+        return hoses - self.viscosity * qd - bearings + (-elastic - damped)
 
     def slid(self, bearing: Joints, dq: Joints) -> Joints:
         """State of the bearing friction in [-1, 1] after the joint moved by ``dq`` [rad]."""
         return jnp.clip(bearing + dq / self.bearing_distance, -1.0, 1.0)
-
-    def _stop_torque(self, q: Joints, qd: Joints) -> Joints:
-        beyond = jnp.maximum(q - self.stop[1], 0.0) - jnp.maximum(self.stop[0] - q, 0.0)
-        elastic = self.stop_stiffness * beyond * (1.0 + 20.0 * jnp.abs(beyond))
-        return -elastic - self.stop_damping * qd * jnp.minimum(jnp.abs(beyond) / 0.01, 1.0)
 
     def acceleration(self, q: Joints, qd: Joints, tau: Joints) -> Joints:
         """Joint accelerations [rad/s^2] under the joint torques ``tau`` [N m] and gravity."""
@@ -152,12 +142,9 @@ class RigidArm(eqx.Module):
         return jnp.stack([jnp.stack(_solve(matrix, unit)) for unit in units])
 
     def _mass_matrix(self, turns: Sequence[Turn]) -> list[list[Scalar]]:
-        zero = [0.0] * 4
-        columns = [
-            self._newton_euler(turns, zero, [float(i == j) for i in range(4)], 0.0)
-            for j in range(4)
-        ]
-        return [[columns[j][i] for j in range(4)] for i in range(4)]
+        units = [[float(i == j) for i in range(4)] for j in range(4)]
+        columns = [self._newton_euler(turns, [0.0] * 4, unit, 0.0) for unit in units]
+        return [list(row) for row in zip(*columns, strict=True)]
 
     def _newton_euler(
         self, turns: Sequence[Turn], qd: Sequence[Scalar], qdd: Sequence[Scalar], gravity: float
@@ -243,8 +230,7 @@ class Forearm(NamedTuple):
     """The last link in one pose, seen from the robot's base frame: z up, origin at its foot."""
 
     origin: Point  # Origin of the link, the elbow [m].
-    axes: Float[Array, "3 3"]
-    """The link's x, y and z axes in the world, one per row; z runs along the forearm."""
+    axes: Float[Array, "3 3"]  # Its x, y and z axes in the world, in rows; z is along the forearm.
     jacobian: Float[Array, "6 4"]
     """Velocity [m] of the origin and angular velocity, in the link's axes, per joint velocity."""
 

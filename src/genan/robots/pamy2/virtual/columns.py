@@ -7,6 +7,9 @@ from operator import add
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+Scalar = Float[Array, ""]
+Joints = Float[Array, "4"]  # A number per joint.
+Muscles = Float[Array, "8"]  # A number per muscle.
 Columns = Float[Array, "3 *#points"]
 Symmetric = Float[Array, "6 points"]  # Matrices as xx, yy, zz, xy, xz, yz.
 
@@ -18,9 +21,7 @@ total = lambda parts: reduce(add, (parts[:, i] for i in range(parts.shape[1])))
 
 def cross(a: Columns, b: Columns) -> Float[Array, "3 ..."]:
     """Vector products."""
-    return jnp.stack(
-        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-    )
+    return jnp.stack([a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))])
 
 
 def applied(matrix: Float[Array, "rows columns"], v: Float[Array, "columns *points"]) -> Array:

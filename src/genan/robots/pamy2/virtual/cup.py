@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from genan.robots.pamy2.virtual import DESIGN
 from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm, RigidArm
 from genan.robots.pamy2.virtual.columns import applied, cross, dot, inverse, product, total, turning
 
@@ -170,12 +171,9 @@ class String(eqx.Module):
         tension = jnp.zeros_like(wanted)
         for _ in range(_GUESSES):
             both = jnp.where(pulls[1:] & pulls[:-1], beside, 0.0)
-            tension = jax.lax.linalg.tridiagonal_solve(
-                jnp.pad(both, (1, 0)),
-                jnp.where(pulls, diagonal, 1.0),
-                jnp.pad(both, (0, 1)),
-                jnp.where(pulls, wanted, 0.0)[:, None],
-            )[:, 0]
+            below, above = jnp.pad(both, (1, 0)), jnp.pad(both, (0, 1))
+            middle, right = jnp.where(pulls, diagonal, 1.0), jnp.where(pulls, wanted, 0.0)[:, None]
+            tension = jax.lax.linalg.tridiagonal_solve(below, middle, above, right)[:, 0]
             left = wanted - jnp.pad(beside * tension[1:], (0, 1))
             left = left - jnp.pad(beside * tension[:-1], (1, 0))
             pulls = jnp.where(pulls, tension, left) > 0.0
@@ -383,64 +381,31 @@ class CupAndBall(eqx.Module):
         wrench = wrench - jnp.concatenate([jnp.zeros(3), moment])
         left = 1.0 - step * self.ball.spin_decay
         inertia = 0.4 * self.ball.mass * self.ball.radius**2  # [kg m^2]
-        state = CupAndBallState(
-            position=toy.position + step * velocity,
-            velocity=velocity,
-            spin=left * toy.spin + step / inertia * moment,
-            tension=tension[-1],
-            caught=jnp.any(over_rim | jnp.pad(on_string.gap[0] < self.contact.radius, (0, 1))),
-        )
-        return state, wrench
+        position, spin = toy.position + step * velocity, left * toy.spin + step / inertia * moment
+        caught = jnp.any(over_rim | jnp.pad(on_string.gap[0] < self.contact.radius, (0, 1)))
+        return CupAndBallState(position, velocity, spin, tension[-1], caught), wrench
 
 
 def cup_and_ball(seed: int) -> CupAndBall:
-    """Cup, string and ball of specimen ``seed``, each a little off the drawing (``pamy2-cup``).
-    Tags as in ``design.toml``; what is marked [A] is deliberately not what the simulation of the
-    task assumes: a policy must cope with the difference."""
-    # From specimen to specimen, relative, one standard deviation cut at two [A]: restitution,
-    # friction, length, mass of the ball, stiffness and damping of the string.
-    spread = np.array([0.10, 0.15, 0.005, 0.01, 0.15, 0.20])
-    drawn = np.clip(np.random.default_rng([seed, 0xC0B]).standard_normal(6), -2.0, 2.0)
-    bouncing, rough, long, heavy, stiff, damped = 1.0 + spread * drawn
-    cup = _arrays(underside=0.040, reach=0.325, radius=0.043, height=0.080, half_wall=0.002)
-    tube = _arrays(tube=[0.03, 0.28], tube_radius=0.011)
-
+    """Cup, string and ball of specimen ``seed``, each a little off the drawing (``pamy2-cup``), by
+    ``design.toml``. What is marked [A] there is deliberately not what the simulation of the task
+    assumes: a policy must cope with the difference."""
+    toy, draw = DESIGN["toy"], np.random.default_rng([seed, 0xC0B])
+    value, spread = np.array([*toy["drawn"].values()]).T
+    drawn = value * (1.0 + spread * np.clip(draw.standard_normal(6), -2.0, 2.0))
+    restitution, friction, length, mass, stiffness, damping = drawn
+    radius, thickness = toy["ball"]["radius"], toy["contact"]["radius"]
     per_piece = lambda node, ball: np.append(np.full(PIECES - 1, node), ball)
-    length = 0.20 * long  # to the ball's centre [R], m
-    ball_radius, ball_mass = 0.025, 0.054 * heavy  # as drawn, m; [R], kg
-    ball_drag = 0.5 * AIR_DENSITY * 0.47 * np.pi * ball_radius**2  # of a sphere [L]
-    string_radius, string_mass = 1.0e-3, 1.0e-3  # m; of a cord of 2 mm [A], kg
-    rest = per_piece((length - ball_radius) / (PIECES - 1), ball_radius)
-    node_drag = 0.5 * AIR_DENSITY * 1.1 * 2.0 * string_radius * rest[0]  # of a thin cylinder [L]
-    string = _arrays(
-        rest=rest,
-        # 0.3 % at 7 N, the pull of a swing at 5 m/s [A], N/m.
-        stiffness=12000.0 * stiff * length / rest,
-        # A ball that falls into the string comes back at half its speed or so [A], N s/m.
-        damping=12.0 * damped * length / rest,
-        mass=per_piece(string_mass / (PIECES - 1), ball_mass),
-        bending=0.02,  # a bend of a few centimetres dies out within tenths of a second [A], N s/m
-        drag=per_piece(node_drag, ball_drag),
-    )
-    stiffness, mass = jnp.asarray(2.0e5), jnp.asarray(ball_mass)  # a contact of 1.5 ms [A], N/m
-    ball = _arrays(
-        radius=ball_radius,
-        mass=mass,
-        stiffness=stiffness,
-        damping=damping_for(jnp.asarray(0.45 * bouncing), stiffness, mass),  # on cup and arm [A]
-        friction=0.2 * rough,  # [A]
-        rolling=0.01,  # [A]
-        spin_decay=3.0,  # the string's twist [A], 1/s
-    )
-    contact = _arrays(
-        stiffness=1.0e5,  # 0.1 mm at 10 N [A], N/m
-        relaxation=1e-3,  # [A], s
-        friction=0.2 * rough,  # [A]
-        radius=string_radius,
-    )
-    made = Cup(**cup, **tube), String(**string), BallContact(**ball), StringContact(**contact)
+    rest = per_piece((length - radius) / (PIECES - 1), radius)
+    node_drag = 0.5 * AIR_DENSITY * 1.1 * 2.0 * thickness * rest[0]  # of a thin cylinder [L]
+    ball_drag = 0.5 * AIR_DENSITY * 0.47 * np.pi * radius**2  # of a sphere [L]
+    string = {**toy["string"], "rest": rest, "drag": per_piece(node_drag, ball_drag)}
+    string |= {"stiffness": stiffness * length / rest, "damping": damping * length / rest}
+    string |= {"mass": per_piece(toy["cord"] / (PIECES - 1), mass)}
+    ball = {**toy["ball"], "mass": jnp.asarray(mass), "friction": friction}
+    hard = jnp.asarray(ball["stiffness"])
+    ball["damping"] = damping_for(jnp.asarray(restitution), hard, ball["mass"])
+    contact = {**toy["contact"], "friction": friction}
+    parts: Any = (Cup, toy["cup"]), (String, string), (BallContact, ball), (StringContact, contact)
+    made = (kind(**{k: jnp.asarray(x) for k, x in fields.items()}) for kind, fields in parts)
     return CupAndBall(*made)
-
-
-def _arrays(**values: Any) -> dict[str, Array]:
-    return {name: jnp.asarray(value) for name, value in values.items()}

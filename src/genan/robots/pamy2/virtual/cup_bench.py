@@ -49,18 +49,16 @@ class CupBench(robot.VirtualPamy2Cup):
     def next_trial(self, trial: int) -> None:
         """Hang the ball below the cup, still in trial 0; else it swings by a millimetre or two."""
         super().next_trial(trial)
+        chance = np.random.default_rng([self.seed, trial, 0xBA11])
         with on_the_bench():
-            still = _hanging(self._toy, self._aged.arm, self._state.q)
-            self._state = dataclasses.replace(self._state, toy=still)
+            toy = _hanging(self._toy, self._aged.arm, self._state.q)
+            if trial:
+                nudge = np.zeros(toy.velocity.shape)
+                nudge[:2, -1] = _RESTLESS * chance.standard_normal(2)
+                toy = dataclasses.replace(toy, velocity=jnp.asarray(nudge))
+            self._state = dataclasses.replace(self._state, toy=toy)
         self.was_in_cup = False  # Whether the ball was in the cup at any tick of this trial.
         self.time_in_cup = self._time_bent = 0.0  # For how long in all it was there [s]; wrapped.
-        if trial:
-            chance = np.random.default_rng([self.seed, trial, 0xBA11])
-            nudge = np.zeros(self._toy_state.velocity.shape)
-            nudge[:2, -1] = _RESTLESS * chance.standard_normal(2)
-            with on_the_bench():
-                toy = dataclasses.replace(self._toy_state, velocity=jnp.asarray(nudge))
-                self._state = dataclasses.replace(self._state, toy=toy)
         self._judge(0.0)
 
     def command_pressures(self, pressure: Muscles) -> Muscles:
@@ -137,11 +135,8 @@ def _observe(
     """Ball and its velocity, tied end; in the cup, string caught, its pull, the ball's distance."""
     forearm = Forearm.at(arm, q)
     point = forearm.axes @ (state.position[:, -1] - forearm.origin)
-    judged = [
-        toy.cup.holds(point),
-        state.caught,
-        state.tension / (toy.string.mass[-1] * GRAVITY),
-        jnp.linalg.norm(point - toy.start) / jnp.sum(toy.string.rest),
-    ]
+    pull = state.tension / (toy.string.mass[-1] * GRAVITY)
+    stretch = jnp.linalg.norm(point - toy.start) / jnp.sum(toy.string.rest)
+    judged = toy.cup.holds(point), state.caught, pull, stretch
     places = [state.position[:, -1], state.velocity[:, -1], forearm.place(toy.start)]
     return jnp.concatenate([*places, jnp.stack([jnp.asarray(part, float) for part in judged])])

@@ -22,9 +22,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Scalar = Float[Array, ""]
-Joints = Float[Array, "4"]  # A number per joint.
-Muscles = Float[Array, "8"]  # A number per muscle.
+from genan.robots.pamy2.virtual.columns import Joints, Muscles, Scalar
+
 MusclesByJoints = Float[Array, "8 4"]
 Elements = Float[Array, "8 elements"]  # Of the braid's friction, per muscle.
 Branches = Float[Array, "8 branches"]  # Of the rubber's creep, per muscle.
@@ -35,16 +34,13 @@ class Muscle(eqx.Module):
 
     length: Muscles  # Nominal length [m].
     static: Float[Array, "6"]  # a1 [N/bar], a2 [N], a3 [1/%], a4 [N/(% bar)], a5 [N/bar], a6 [N].
-    strength: Muscles
-    """Factor on the static force: no two muscles are the same, and rubber softens when warm."""
+    strength: Muscles  # Factor on the static force: no two are the same, and warm rubber is softer.
     damping: Muscles  # c0 [N s/m].
     damping_pressure: Muscles  # c1 [N s/(m bar)].
     creep_stiffness: Branches  # k_i [N/m].
     creep_time: Float[Array, " branches"]  # T_i [s].
-    slip_force: Muscles
-    """Braid friction with all elements slipping, at the reference pressure [N]."""
-    slip_share: Float[Array, " elements"]
-    """Share of the slip force that each Maxwell element carries; sums to one."""
+    slip_force: Muscles  # Braid friction with all elements slipping, at the reference pressure [N].
+    slip_share: Float[Array, " elements"]  # Share of it that each element carries; sums to one.
     slip_distance: Float[Array, " elements"]  # Contraction after which each element slips [m].
     slip_pressure: Scalar  # p_ref [bar].
 
@@ -52,9 +48,8 @@ class Muscle(eqx.Module):
         """Static force [N] at pressure [bar] and contraction y [m], before the cut at zero."""
         a1, a2, a3, a4, a5, a6 = self.static
         kappa = 100.0 * y / self.length
-        return self.strength * (
-            (a1 * pressure + a2) * jnp.exp(a3 * kappa) + (a4 * kappa + a5) * pressure + a6
-        )
+        bladder = (a1 * pressure + a2) * jnp.exp(a3 * kappa)
+        return self.strength * (bladder + (a4 * kappa + a5) * pressure + a6)
 
     def stiffness(self, pressure: Muscles, y: Muscles) -> Muscles:
         """-dF/dy of the static force [N/m], never negative."""
@@ -115,10 +110,8 @@ class Air(eqx.Module):
     """
 
     band: Muscles  # Pressure error that opens the valve fully [bar].
-    fill_rate: Muscles
-    """Pressure rise with the valve fully open at the reference pressure [bar/s]."""
-    vent_rate: Muscles
-    """Pressure fall with the valve fully open at the reference pressure [bar/s]."""
+    fill_rate: Muscles  # Pressure rise with the valve fully open at the reference pressure [bar/s].
+    vent_rate: Muscles  # Pressure fall with the valve fully open at the reference pressure [bar/s].
     supply: Scalar  # Supply pressure [bar].
     reference: Scalar  # p_ref [bar].
     swelling: Scalar  # v1: growth of the volume with contraction [1/%].
@@ -152,9 +145,8 @@ class Air(eqx.Module):
 
     def flow(self, pressure: Muscles, opening: Muscles, buffer: Scalar, kappa: Muscles) -> Muscles:
         """Rise of pressure by what flows in or out [bar/s], at pressures [bar], contraction [%]."""
-        fill = self.fill_rate * jnp.sqrt(
-            jnp.maximum(buffer - pressure, 0.0) / (self.supply - self.reference)
-        )
+        above = jnp.maximum(buffer - pressure, 0.0)
+        fill = self.fill_rate * jnp.sqrt(above / (self.supply - self.reference))
         vent = self.vent_rate * jnp.sqrt(jnp.maximum(pressure, 0.0) / self.reference)
         return opening * jnp.where(opening > 0.0, fill, vent) / (1.0 + self.swelling * kappa)
 
@@ -184,11 +176,9 @@ class Tendon(eqx.Module):
     Off-diagonal arms couple the tendons of the distal joints to the joints they pass.
     """
 
-    arm: MusclesByJoints
-    """Moment arms [m]: positive where the muscle pulls the joint towards positive angles."""
+    arm: MusclesByJoints  # Moment arms [m]: positive where a muscle pulls towards positive angles.
     q_neutral: Joints  # Pose at which every muscle has its assembly contraction [rad].
-    y_assembly: Muscles
-    """y0: contraction at the neutral pose with a taut, unstretched string [m]."""
+    y_assembly: Muscles  # y0: contraction at the neutral pose with a taut, unstretched string [m].
     stiffness: Muscles  # k of string, guides and mounts together [N/m].
     slack: Muscles  # Elongation by creep of string and printed parts [m].
     friction: Muscles  # mu of string on guide.
@@ -219,9 +209,7 @@ class Tendon(eqx.Module):
         return jnp.clip(slide + dy / self.slide_distance, -1.0, 1.0)
 
 
-def _weighted(
-    weights: Float[Array, "rows columns"], x: Float[Array, " columns"]
-) -> Float[Array, " rows"]:
+def _weighted(weights: Float[Array, "rows columns"], x: Float[Array, " columns"]) -> Array:
     """``weights @ x``, written out: it fuses into the loop around it."""
     total = weights[:, 0] * x[0]
     for j in range(1, weights.shape[1]):

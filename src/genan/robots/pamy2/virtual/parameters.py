@@ -16,9 +16,8 @@ from genan.robots.pamy2.virtual.arm import Encoder, RigidArm
 from genan.robots.pamy2.virtual.cup import CupAndBall
 from genan.robots.pamy2.virtual.muscle import Air, Muscle, Tendon
 
+#: Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time [C].
 DELAY_TICKS = 4
-"""Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time [C]."""
-
 _DEG = np.pi / 180.0
 Part = TypeVar("Part")
 
@@ -32,8 +31,7 @@ class Parameters(eqx.Module):
     air: Air
     encoder: Encoder
     delay: int = eqx.field(static=True, default=DELAY_TICKS)  # Transport delay [ticks of 2 ms].
-    toy: CupAndBall | None = None
-    """Cup, string and ball in the robot's hand, if it plays with them."""
+    toy: CupAndBall | None = None  # Cup, string and ball in its hand, if it plays with them.
 
     def without(self, *effects: str) -> "Parameters":
         """The same robot with these effects (of ``EFFECTS``) switched off."""
@@ -91,12 +89,9 @@ def _with_cup(arm: RigidArm) -> RigidArm:
         r = place - centre
         inertia += np.diag(moments) + own * (r @ r * np.eye(3) - np.outer(r, r))
     entries = inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
-    return dataclasses.replace(
-        arm,
-        mass=arm.mass.at[3].set(mass),
-        centre=arm.centre.at[3].set(jnp.asarray(centre)),
-        inertia=arm.inertia.at[3].set(jnp.asarray(entries)),
-    )
+    link = zip(names, (mass, centre, entries), strict=True)
+    changed = {name: getattr(arm, name).at[3].set(jnp.asarray(value)) for name, value in link}
+    return dataclasses.replace(arm, **changed)
 
 
 def _replace(parameters: Parameters, part: str, **fields: object) -> Parameters:
@@ -104,30 +99,18 @@ def _replace(parameters: Parameters, part: str, **fields: object) -> Parameters:
     return dataclasses.replace(parameters, **{part: changed})
 
 
-def _without_coupling(parameters: Parameters) -> Parameters:
-    own = jnp.repeat(jnp.eye(4), 2, axis=0)
-    return _replace(parameters, "tendon", arm=parameters.tendon.arm * own)
-
-
 def _without_flow(parameters: Parameters) -> Parameters:
     """Valves that follow their command within a tick, and volumes that do not change."""
-    quick = jnp.full(8, 1e4)
-    return _replace(
-        parameters,
-        "air",
-        fill_rate=quick,
-        vent_rate=quick,
-        band=jnp.full(8, 10.0),
-        swelling=jnp.array(0.0),
-        line_time=jnp.zeros(8),
-    )
+    quick = dict.fromkeys(("fill_rate", "vent_rate"), jnp.full(8, 1e4))
+    quick |= {"band": jnp.full(8, 10.0), "line_time": jnp.zeros(8)}
+    return _replace(parameters, "air", swelling=jnp.array(0.0), **quick)
 
 
 _SWITCHES: dict[str, Callable[[Parameters], Parameters]] = {
     "hysteresis": lambda p: _replace(p, "muscle", slip_force=jnp.zeros(8)),
     "creep": lambda p: _replace(p, "muscle", creep_stiffness=0.0 * p.muscle.creep_stiffness),
     "capstan": lambda p: _replace(p, "tendon", friction=jnp.zeros(8)),
-    "coupling": _without_coupling,
+    "coupling": lambda p: _replace(p, "tendon", arm=p.tendon.arm * np.repeat(np.eye(4), 2, 0)),
     "delay": lambda p: dataclasses.replace(p, delay=0),
     "flow": _without_flow,
     "bearing": lambda p: _replace(p, "arm", bearing_friction=jnp.zeros(4)),
@@ -138,61 +121,30 @@ _SWITCHES: dict[str, Callable[[Parameters], Parameters]] = {
     "supply": lambda p: _replace(p, "air", share=jnp.zeros(8)),
 }
 
+#: Effects that can be switched off, for tests and for studies of what each one does.
 EFFECTS = tuple(_SWITCHES)
-"""Effects that can be switched off, for tests and for studies of what each one does."""
-
-
-# One specimen of the design: no two robots are the same, and none is quite its CAD model.
-#
-# Every deviation is a seeded draw, fixed for the specimen's life::
-#
-#     value = design x (1 + spread N(0, 1)),   centre of mass and homing: design + spread N(0, 1)
-
-#: Relative spread of one standard deviation (absolute where a unit is given) [A].
-_MASS = 0.03
-_INERTIA = 0.04
-_CENTRE = 0.002  # m
-_STRENGTH = 0.02
-_FRICTION = 0.08
-_RADIUS = 0.01
-_ASSEMBLY = 0.02
-_HOMING = np.radians(0.15)  # rad
 
 
 def specimen(design: Parameters, seed: int) -> Parameters:
-    """The robot with serial number ``seed``."""
-    draw = np.random.default_rng([seed, 0x5EC])
-    drawn = lambda *shape: np.clip(draw.standard_normal(shape), -2.0, 2.0)
-    factor = lambda spread, count=8: jnp.asarray(1.0 + spread * drawn(count))
-    along = np.array([0.3, 0.3, 1.0])  # along the links, where the mass is, a centre is known worst
-    arm = _scaled(design.arm, mass=factor(_MASS, 4))
-    arm = dataclasses.replace(arm, centre=arm.centre + jnp.asarray(_CENTRE * along * drawn(4, 3)))
-    arm = _scaled(
-        arm,
-        inertia=factor(_INERTIA, 4)[:, None],
-        bearing_friction=factor(_FRICTION, 4),
-        viscosity=factor(_FRICTION, 4),
-    )
-    muscle = _scaled(
-        design.muscle,
-        strength=factor(_STRENGTH),
-        slip_force=factor(_FRICTION),
-        damping=factor(_FRICTION),
-    )
-    tendon = _scaled(
-        design.tendon,
-        arm=factor(_RADIUS)[:, None],
-        y_assembly=factor(_ASSEMBLY),
-        friction=factor(_FRICTION),
-    )
-    encoder = dataclasses.replace(design.encoder, homing_error=jnp.asarray(_HOMING * drawn(4)))
-    return dataclasses.replace(design, arm=arm, muscle=muscle, tendon=tendon, encoder=encoder)
+    """The robot with serial number ``seed``: no two are the same, and none is quite its CAD model.
 
+    Every deviation is a seeded draw, fixed for the specimen's life; a spread of each axis is
+    absolute::
 
-def _scaled(part: Part, **factors: Array) -> Part:
-    """A part with some of its fields multiplied."""
-    found = {name: getattr(part, name) * by for name, by in factors.items()}
-    return dataclasses.replace(part, **found)  # type: ignore[type-var]
+        value = design x (1 + spread N(0, 1)),   value = design + spread N(0, 1)
+    """
+    draw, parts = np.random.default_rng([seed, 0x5EC]), dict[str, Any]()
+    drawn = lambda shape: np.clip(draw.standard_normal(shape), -2.0, 2.0)
+    for part, spreads in DESIGN["spread"].items():
+        parts[part] = getattr(design, part)
+        for name, spread in spreads.items():
+            value: Array = getattr(parts[part], name)
+            if isinstance(spread, list):
+                value = value + jnp.asarray(np.array(spread) * drawn(value.shape))
+            else:
+                value = (value.T * jnp.asarray(1.0 + spread * drawn(len(value)))).T
+            parts[part] = dataclasses.replace(parts[part], **{name: value})
+    return dataclasses.replace(design, **parts)
 
 
 class Drift(eqx.Module):
@@ -244,15 +196,11 @@ class Drift(eqx.Module):
         waves = jnp.sin(2.0 * jnp.pi * hours / self.period + self.phase) - jnp.sin(self.phase)
         room = self.rate * jnp.mean(waves)
         turn = jnp.sin(2.0 * jnp.pi * hours / self.turn_period + self.turn_phase)
-        tendon, air = parameters.tendon, parameters.air
-        tendon = dataclasses.replace(tendon, slack=tendon.slack + 0.5e-3 * creep * self.share)
-        return dataclasses.replace(
-            parameters,
-            air=dataclasses.replace(air, offset=air.offset + 0.01 * self.rate * turn),
-            muscle=_scaled(
-                parameters.muscle,
-                strength=1.0 - 0.010 * warm + 0.006 * room,
-                damping=1.0 - 0.10 * warm - 0.03 * room,
-            ),
-            tendon=_scaled(tendon, friction=1.0 - 0.05 * warm + 0.15 * wear + 0.03 * room),
-        )
+        muscle, tendon, air = parameters.muscle, parameters.tendon, parameters.air
+        strength = muscle.strength * (1.0 - 0.010 * warm + 0.006 * room)
+        damping = muscle.damping * (1.0 - 0.10 * warm - 0.03 * room)
+        friction = tendon.friction * (1.0 - 0.05 * warm + 0.15 * wear + 0.03 * room)
+        slack = tendon.slack + 0.5e-3 * creep * self.share
+        aged = _replace(parameters, "muscle", strength=strength, damping=damping)
+        aged = _replace(aged, "tendon", slack=slack, friction=friction)
+        return _replace(aged, "air", offset=air.offset + 0.01 * self.rate * turn)

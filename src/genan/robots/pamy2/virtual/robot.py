@@ -23,12 +23,12 @@ from genan.jax_setup import compiling
 from genan.robot import Robot
 from genan.robot.virtual import VirtualRobot
 from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
+from genan.robots.pamy2.virtual.columns import Joints, Muscles, Scalar
 from genan.robots.pamy2.virtual.cup import CupAndBallState
 from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
 
-Scalar = Float[Array, ""]
-Joints = Float[Array, "4"]  # A number per joint.
-Muscles = Float[Array, "8"]  # A number per muscle.
+Count = Int[Array, ""]
+Ages = Float[np.ndarray, " batch"]  # Operating hours of each copy [h].
 Played = tuple[Float[np.ndarray, "batch keep 4"], Mapping[str, Float[np.ndarray, "batch keep _"]]]
 """Encoder angles [rad], and the truth at the same moments."""
 
@@ -63,49 +63,30 @@ class PamyState(eqx.Module):
 
 def state_at(parameters: Parameters, q: Joints, pressure: Muscles) -> PamyState:
     """The robot at rest in pose q [rad] with muscles at ``pressure`` [bar], no friction."""
-    y = parameters.tendon.path(q)
-    elements = parameters.muscle.slip_distance.shape[0]
-    return PamyState(
-        q=q,
-        qd=jnp.zeros(4),
-        y=y,
-        y_creep=jnp.tile(y[:, None], parameters.muscle.creep_time.shape[0]),
-        slip=jnp.zeros((8, elements)),
-        slide=jnp.zeros(8),
-        bearing=jnp.zeros(4),
-        pressure=pressure,
-        opening=jnp.zeros(8),
-        held=pressure,
-        disturbance=jnp.zeros(8),
-        buffer=jnp.asarray(parameters.air.supply, float),
-        late=jnp.zeros(()),
-        chance=jnp.zeros(2, jnp.uint32),
-        ticks=jnp.zeros((), jnp.int32),
-        tau=jnp.zeros(4),
-        commands=jnp.tile(pressure, (parameters.delay, 1)),
-    )
+    y, buffer = parameters.tendon.path(q), jnp.asarray(parameters.air.supply, float)
+    muscle, commands = parameters.muscle, jnp.tile(pressure, (parameters.delay, 1))
+    contractions = {"y": y, "y_creep": jnp.tile(y[:, None], len(muscle.creep_time))}
+    pressures = {"pressure": pressure, "held": pressure, "buffer": buffer, "commands": commands}
+    still = dict.fromkeys(("qd", "bearing", "tau"), jnp.zeros(4))
+    still |= dict.fromkeys(("slide", "opening", "disturbance"), jnp.zeros(8))
+    still |= {"slip": jnp.zeros((8, len(muscle.slip_distance))), "late": jnp.zeros(())}
+    clock = {"chance": jnp.zeros(2, jnp.uint32), "ticks": jnp.zeros((), jnp.int32)}
+    return PamyState(q=q, **contractions, **pressures, **still, **clock)
 
 
 def tick(
     parameters: Parameters, state: PamyState, command: Muscles, push: Joints | None = None
 ) -> PamyState:
-    """The state 2 ms later, when ``command`` [bar] was given at the start of the tick.
-
-    ``push`` [N m] is a torque on the joints by someone who leans on the arm; no muscle knows of it,
-    nor ``PamyState.tau``.
-    """
+    """The state 2 ms later, when ``command`` [bar] was given at the start of the tick. ``push``
+    [N m] is a torque on the joints by someone who leans on the arm; no muscle knows of it, nor
+    ``PamyState.tau``."""
     queue, air = jnp.concatenate([state.commands, command[None]]), parameters.air
     chance = jax.random.fold_in(jax.random.wrap_key_data(state.chance), state.ticks)
     n = jax.random.normal(chance, (9,), jnp.float32).astype(float)
-    held = air.held(state.held, queue[0])
-    state = dataclasses.replace(
-        state,
-        commands=queue[1:],
-        held=held,
-        disturbance=air.disturbed(state.disturbance, held - state.held, n[:8], TICK),
-        late=parameters.encoder.lateness(n[8]),
-        ticks=state.ticks + 1,
-    )
+    held, late = air.held(state.held, queue[0]), parameters.encoder.lateness(n[8])
+    disturbance = air.disturbed(state.disturbance, held - state.held, n[:8], TICK)
+    drawn = {"held": held, "disturbance": disturbance, "late": late}
+    state = dataclasses.replace(state, commands=queue[1:], ticks=state.ticks + 1, **drawn)
     wanted = held + air.offset + state.disturbance
     return jax.lax.fori_loop(0, SUBSTEPS, lambda _, s: _substep(parameters, s, wanted, push), state)
 
@@ -153,21 +134,12 @@ def _substep(
     else:
         q, qd, toy = parameters.toy.advanced(arm, state.q, state.qd, qd, state.toy, _H)
 
-    return dataclasses.replace(
-        state,
-        q=q,
-        qd=qd,
-        y=y,
-        y_creep=muscle.crept(state.y_creep, y, _H),
-        slip=muscle.slipped(state.slip, dy),
-        slide=slide,
-        bearing=arm.slid(state.bearing, _H * qd),
-        pressure=pressure,
-        opening=opening,
-        buffer=parameters.air.supplied(state.buffer, flow, _H),
-        tau=tau,
-        toy=toy,
-    )
+    joints = {"q": q, "qd": qd, "tau": tau, "bearing": arm.slid(state.bearing, _H * qd)}
+    muscles = {"y": y, "slide": slide, "slip": muscle.slipped(state.slip, dy)}
+    muscles |= {"y_creep": muscle.crept(state.y_creep, y, _H)}
+    buffer = parameters.air.supplied(state.buffer, flow, _H)
+    pressures = {"pressure": pressure, "opening": opening, "buffer": buffer}
+    return dataclasses.replace(state, toy=toy, **joints, **muscles, **pressures)
 
 
 _PROGRAMS: dict[tuple[Any, ...], Callable[..., Any]] = {}
@@ -184,12 +156,9 @@ def on_the_bench() -> Iterator[None]:
 
 
 class VirtualPamy2(VirtualRobot):
-    """A PAMY2 with physics that no simulator in genan knows.
-
-    Use it tick by tick, as a robot (``command`` then ``read``), or run many copies at once with
-    ``run``. All of it is deterministic: the same seed, hours and commands give the same angles to
-    the last bit.
-    """
+    """A PAMY2 with physics that no simulator in genan knows. Use it tick by tick, as a robot
+    (``command`` then ``read``), or run many copies at once with ``run``. All of it is
+    deterministic: the same seed, hours and commands give the same angles to the last bit."""
 
     dt = TICK  # Period of the interface [s].
     group = 64
@@ -204,27 +173,21 @@ class VirtualPamy2(VirtualRobot):
         self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, without: Sequence[str] = ()
     ) -> None:
         """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift``
-        times the usual rate; ``without`` switches effects off, for tests and studies.
-        """
+        times the usual rate; ``without`` switches effects off, for tests and studies."""
         came = f"got hours {hours:g} and drift {drift:g}"
         wrong = f"Operating hours and drift must not be negative, {came}."
         refuse((hours < 0.0 or drift < 0.0, wrong))
-        self.seed = seed
-        self.hours = hours
+        self.seed, self.hours, self.robot = seed, hours, Robot.load(self.name)
         self._push: Float[np.ndarray, " 4"] | None = None
         with on_the_bench():
-            self._parameters = self._assembled(specimen(design(self.end_effector), seed)).without(
-                *without
-            )
+            drawn = specimen(design(self.end_effector), seed)
+            self._parameters = self._assembled(drawn).without(*without)
             self._drift = Drift.drawn(seed, rate=drift)
-        self._ticks = 0  # Since it was switched on.
-        VirtualPamy2.next_trial(self, 0)
-        self.robot = Robot.load(self.name)
         self.reset()
 
     def reset(self) -> None:
         """Put the arm back to hang at its rest controls, as after switching the robot on."""
-        self._ticks = 0
+        self._ticks = 0  # Since it was switched on.
         VirtualPamy2.next_trial(self, 0)
         with on_the_bench():
             self._state = _session(self._resting, np.int32(self.seed), np.asarray(self.hours))
@@ -258,9 +221,7 @@ class VirtualPamy2(VirtualRobot):
 
     def push(self, torque: Float[np.ndarray, "4"]) -> None:
         """Lean on the arm with ``torque`` [N m] on its joints, from now on; zeros let go of it.
-
-        Only commands tick by tick feel it. Zero torque changes no angle, to the last bit.
-        """
+        Only commands tick by tick feel it. Zero torque changes no angle, to the last bit."""
         if not np.isfinite(torque).all():
             raise SettingError(f"A push must be finite torques, got {torque}.")
         self._push = np.array(torque, float)
@@ -270,39 +231,23 @@ class VirtualPamy2(VirtualRobot):
         with on_the_bench():
             return {name: np.asarray(part) for name, part in _truth(self._state).items()}
 
-    def play(
-        self, u: Float[np.ndarray, "batch T 4"], *, hours: Float[np.ndarray, " batch"], keep: int
-    ) -> Played:
+    def play(self, u: Float[np.ndarray, "batch T 4"], *, hours: Ages, keep: int) -> Played:
         """One copy of the robot per row of controls, all at once; see ``run``."""
         return self.run(bar_from_control(u), hours=hours, keep=keep)
 
     def run(
-        self,
-        pressures: Float[np.ndarray, "batch ticks 8"],
-        *,
-        hours: Float[np.ndarray, " batch"] | None = None,
-        keep: int,
+        self, pressures: Float[np.ndarray, "batch ticks 8"], *, hours: Ages | None = None, keep: int
     ) -> Played:
         """Run one copy of the robot per row, each from its resting pose, through the commanded
-        pressures [bar].
-
-        Returns the encoder angles [rad] at the start of each of the last ``keep`` ticks (what was
-        read when that tick's command was given), and the truth at the same moments. ``hours`` [h]
-        ages each copy on its own.
-        """
+        pressures [bar]. Returns the encoder angles [rad] at the start of each of the last ``keep``
+        ticks (what was read when that tick's command was given), and the truth at the same moments.
+        ``hours`` [h] ages each copy on its own."""
         ages = np.full(len(pressures), self.hours) if hours is None else np.asarray(hours, float)
         with on_the_bench():
-            arguments = (
-                self._parameters,
-                self._drift,
-                self._resting,
-                jnp.asarray(pressures),
-                jnp.asarray(ages),
-                np.int32(self.seed),
-            )
+            robot = self._parameters, self._drift, self._resting
+            arguments = *robot, jnp.asarray(pressures), jnp.asarray(ages), np.int32(self.seed)
             program = self._compiled(arguments, skip=pressures.shape[1] - keep)
-            q, truth = program(*arguments)
-            return np.asarray(q), {name: np.asarray(part) for name, part in truth.items()}
+            return jax.tree.map(np.asarray, program(*arguments))
 
     def _assembled(self, parameters: Parameters) -> Parameters:
         """The specimen with whatever else it is put together with."""
@@ -322,11 +267,9 @@ class VirtualPamy2(VirtualRobot):
         low, high = self.robot.u_range
         if not np.isfinite(u).all() or (u < low).any() or (u > high).any():
             bad = int(np.argwhere(~((u >= low) & (u <= high)))[0, -1])
-            name = self.robot.control_names[bad]
-            value = float(np.asarray(u)[..., bad].ravel()[0])
-            raise SettingError(
-                f"Control {name!r} must lie in {low[bad]:g} to {high[bad]:g}, got {value:g}."
-            )
+            name, value = self.robot.control_names[bad], float(np.asarray(u)[..., bad].ravel()[0])
+            span = f"{low[bad]:g} to {high[bad]:g}"
+            raise SettingError(f"Control {name!r} must lie in {span}, got {value:g}.")
         return u
 
     @cached_property
@@ -334,7 +277,7 @@ class VirtualPamy2(VirtualRobot):
         with on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
             start = _state_at(self._aged, jnp.asarray(self.robot.q_rest), pressure)
-            return _advance(self._aged, start, np.asarray(pressure), HANG_TICKS)[0]
+            return _advance(self._aged, start, np.asarray(pressure), HANG_TICKS, None)[0]
 
 
 class VirtualPamy2Cup(VirtualPamy2):
@@ -355,11 +298,7 @@ def reported(parameters: Parameters, state: PamyState) -> Joints:
 
 @jax.jit
 def _advance(
-    parameters: Parameters,
-    state: PamyState,
-    command: Muscles,
-    ticks: Int[Array, ""],
-    push: Joints | None = None,
+    parameters: Parameters, state: PamyState, command: Muscles, ticks: Count, push: Joints | None
 ) -> tuple[PamyState, Joints]:
     state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command, push), state)
     return state, reported(parameters, state)
@@ -387,10 +326,8 @@ def _run_batch(
 
         def step(k: Array, now: tuple[PamyState, Any]) -> tuple[PamyState, Any]:
             state, kept = now
-            # Until the first that is kept, all are written to its place.
-            kept = jax.tree.map(
-                lambda a, x: a.at[jnp.maximum(k - skip, 0)].set(x), kept, seen(state)
-            )
+            row = jnp.maximum(k - skip, 0)  # until the first that is kept, all are written there
+            kept = jax.tree.map(lambda a, x: a.at[row].set(x), kept, seen(state))
             return tick(aged, state, commands[k]), kept
 
         on = session(start, seed, age)

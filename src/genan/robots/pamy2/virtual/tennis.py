@@ -23,6 +23,7 @@ from jaxtyping import Float
 
 from genan.errors import SettingError, refuse
 from genan.robots.pamy2.pressures import Joints, Muscles
+from genan.robots.pamy2.virtual import DESIGN
 from genan.robots.pamy2.virtual.parameters import design
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.robots.pamy2.virtual.tracking import Cameras, Point
@@ -308,38 +309,18 @@ class Hand:
         return Racket(position, (turn(across), turn(normal), turn(_cross(across, normal))))
 
 
-@dataclass(frozen=True)
 class BallGun:
-    """Means and spreads of a shot, all of them [C]: fitted, ball by ball and under the physics of
-    this package, to the 60 recorded balls of the group ``originals_2019`` (a commercial ball gun,
-    2019-07-15; intelligent-soft-robots, BSD-3-Clause). ``benchmarks/virtual_ball_gun.py`` repeats
-    that and compares recorded and virtual balls."""
+    """Shots with the means, spreads and correlations of ``design.toml``."""
 
-    # Of ``QUANTITIES``, azimuth from -y towards +x; and standard deviations between balls, of the
-    # spins less than the fit's, which contain noise.
-    mean: tuple[float, ...] = (0.4636, 2.9513, 1.3729, 4.7128, 0.0510, 0.5012, 44.1, 4.4)
-    spread: tuple[float, ...] = (0.0093, 0.0164, 0.0181, 0.1279, 0.0240, 0.0220, 6.0, 5.0)
-    correlation: tuple[tuple[float, ...], ...] = (
-        (1.00, 0.11, -0.13, 0.02, 0.57, -0.07, 0.25, 0.30),
-        (0.11, 1.00, -0.62, -0.04, 0.20, 0.26, 0.16, 0.02),
-        (-0.13, -0.62, 1.00, 0.72, -0.19, 0.53, -0.60, -0.03),
-        (0.02, -0.04, 0.72, 1.00, 0.05, 0.83, -0.47, -0.05),
-        (0.57, 0.20, -0.19, 0.05, 1.00, -0.03, 0.18, -0.46),
-        (-0.07, 0.26, 0.53, 0.83, -0.03, 1.00, -0.32, -0.09),
-        (0.25, 0.16, -0.60, -0.47, 0.18, -0.32, 1.00, 0.09),
-        (0.30, 0.02, -0.03, -0.05, -0.46, -0.09, 0.09, 1.00),
-    )
-    """Of the same. A ball that is gripped well leaves faster, higher and with less spin."""
-
-    @cached_property
-    def _root(self) -> Float[np.ndarray, "8 8"]:
-        values, vectors = np.linalg.eigh(np.array(self.correlation))
-        return np.array(self.spread)[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    def __init__(self) -> None:
+        self._mean, spread, correlation = (np.array(part) for part in DESIGN["gun"].values())
+        values, vectors = np.linalg.eigh(correlation)
+        self._root = spread[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
 
     def shot(self, trial: int) -> BallState:
         """Ball number ``trial`` where it is first seen; the same number is the same ball."""
         chance = np.random.default_rng([0xBA11, trial]).standard_normal(len(QUANTITIES))
-        drawn = np.array(self.mean) + self._root @ chance
+        drawn = self._mean + self._root @ chance
         x, y, z, speed, azimuth, elevation, top, side = drawn.tolist()
         level, sine, cosine = speed * math.cos(elevation), math.sin(azimuth), math.cos(azimuth)
         # Topspin turns about the level axis across the flight: the ball's upper side runs ahead.
@@ -374,7 +355,6 @@ class TennisBench(VirtualPamy2):
         self.next_trial(0)
 
     def next_trial(self, trial: int) -> None:
-        """Take the ball away."""
         super().next_trial(trial)
         self._racket = self._hand.racket(np.asarray(self._state.q))
         self._begin(None)
