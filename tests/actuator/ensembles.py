@@ -64,7 +64,7 @@ def make(
     activation: str = "tanh",
     members: int = 3,
     skip: bool = False,
-    record: str = '{"data": "abc", "metrics": {"error": [1.0, 0.9, 1.1]}}',
+    record: str = '{"data": {"fingerprint": "abc"}, "metrics": {"error": [1.0, 0.9, 1.1]}}',
 ) -> Ensemble:
     """Random networks with a scaling as a recording gives: positions vary by 0.5, their differences
     by 0.01."""

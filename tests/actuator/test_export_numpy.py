@@ -88,7 +88,10 @@ def test_one_history_alone_and_lists_are_welcome(artifact: Path) -> None:
     )
     assert actuators.torques(q[None][:0], u[None][:0]).shape == (3, 0, 3)
     assert (actuators.nq, actuators.nu, actuators.members, actuators.dt) == (3, 5, 3, 0.004)
-    assert actuators.contract["joints"] == ["q0", "q1", "q2"] and actuators.record["data"] == "abc"
+    assert (
+        actuators.contract["joints"] == ["q0", "q1", "q2"]
+        and actuators.record["data"]["fingerprint"] == "abc"
+    )
 
 
 def test_the_folder_holds_the_artifact_byte_by_byte(artifact: Path, tmp_path: Path) -> None:

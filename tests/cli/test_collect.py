@@ -104,7 +104,7 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
         (("--trajectories", 0), "The setting trajectories must be at least 1, not 0."),
         (
             ("--robot", "pamy3"),
-            "no 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'.",
+            "no 'pamy3' to record on; there are: 'virtual-cable-arm', 'virtual-hydraulic-arm',",
         ),
         (("--shortest-interval", 0), "shortest_interval must be a positive number, not 0."),
         (

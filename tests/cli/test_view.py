@@ -78,8 +78,10 @@ def test_it_serves_until_ctrl_c_and_leaves_no_process_behind() -> None:
             address = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
             with urllib.request.urlopen(address, timeout=30) as answer:
                 assert answer.status == 200
-            robots = children(viewer.pid)
-            assert robots  # the robot runs in a process of its own
+            end = time.monotonic() + 20.0
+            while not (robots := children(viewer.pid)):  # the robot runs in a process of its own
+                assert time.monotonic() < end, "no process was started for the robot"
+                time.sleep(0.1)
             viewer.send_signal(signal.SIGINT)
             out, err = viewer.communicate(timeout=60)
         finally:

@@ -124,11 +124,17 @@ def test_it_is_trained_and_tried_next_to_commanding_it(tmp_path: Path, capsys) -
     command = ["0.5", *["0"] * 8, "0", "0.5", *["0"] * 7, *["0"] * 18]
     few = "--steps 128 --num-envs 8 --judge 4 --task.pool 8 --task.ramped 0 --task.duration 0.5"
     few += " --ppo.hidden 8 --ppo.num-steps-per-env 8 --ppo.num-minibatches 4 --task.command"
-    line = "genan train follow --actuators actuators --out runs/follow"
-    policy, folders = tmp_path / "policy", {"actuators": tmp_path / "actuators"}
-    assert main(typed(line, *few.split(), *command, out=policy, **folders)) == 0
-    line, out = "genan transfer follow --policy runs/follow", tmp_path / "transfer"
-    assert main(typed(line, "--out", out, "--trials", 2, policy=policy)) == 0
+    policy, transfer = tmp_path / "policy", tmp_path / "transfer"
+    train = typed(
+        "genan train follow --actuators actuators --out runs/follow",
+        *few.split(),
+        *command,
+        out=policy,
+        actuators=tmp_path / "actuators",
+    )
+    assert main(train) == 0
+    flown = typed("genan transfer follow --policy runs/follow", policy=policy)
+    assert main([*flown, "--out", str(transfer), "--trials", "2"]) == 0
     assert "commanding it [deg]" in capsys.readouterr().out
     for trial in TransferResult.load(tmp_path / "transfer").trials:
         error, commanded = (trial.numbers[name] for name in ("mean_error", "commanded_error"))

@@ -1,6 +1,7 @@
 """``genan train``."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -9,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import tyro
 
 import genan
-from genan.actuator.contract import read_contract
 from genan.cli.terminal import Bars, KeyFlags, interruptible, time_left
-from genan.errors import listing, refuse
+from genan.errors import GenanError, listing, refuse
 from genan.files import sentences
 from genan.jax_setup import prepare
 from genan.rl.config import PPOSettings, TrainSettings, preset
@@ -98,10 +98,16 @@ class Train(KeyFlags, Generic[T]):
         presets = task_entry(name).presets
         named = flags.get("--preset", "")
         named = named if named in presets else next(iter(presets))
-        usual, made = task_entry(name).settings.robot, flags.get("--actuators")
-        contract, record = read_contract(find_actuators(made or bundled_actuators(usual)))
-        robot = contract.find_robot(record, flags.get("--robot"), usual=usual)
-        chosen = preset(name, named, robot=robot, record=record)
+        usual, about = task_entry(name).settings.robot, dict[str, Any]()
+        if {"--actuators", "--robot"} & {*flags}:
+            from genan.actuator.contract import read_contract  # not for --help
+
+            folder = flags.get("--actuators") or bundled_actuators(usual)
+            with suppress(GenanError):  # what cannot be read is refused once the flags are right
+                contract, about["record"] = read_contract(find_actuators(folder))
+                robot = contract.find_robot(about["record"], flags.get("--robot"), usual=usual)
+                about["robot"] = robot
+        chosen = preset(name, named, **about)
         training = TrainSettings(num_envs=chosen.num_envs, steps=chosen.steps)
         settings: Any = {"training": training, "task": chosen.task, "ppo": chosen.ppo}
         default: Any = Train(out=Path("runs") / name, preset=named, **settings)

@@ -11,9 +11,8 @@ from genan.data.trajectories import Trajectories
 MOST = 200_000  # Samples that are looked at, evenly spread: quantiles need no more.
 APART = 0.02  # Speeds are measured over at least this time [s]: an encoder's steps are not speed.
 SLOW = 0.1  # A joint rests below this part of the speed that it usually moves with.
-HELD = (
-    0.1  # It rests if it did so this long ago, too [s]: a joint that turns round is slow as well.
-)
+#: It rests if it did so this long ago, too [s]: a joint that turns round is slow as well.
+HELD = 0.1
 FEW = 50  # With fewer samples at rest, all of them say which controls are usual.
 
 
@@ -29,6 +28,8 @@ def describe_motion(data: Trajectories) -> dict[str, list[float]]:
     for cut in data.offsets[1:-1]:  # a difference over a cut is no motion
         whole[cut : cut + apart + held] = False
     first = first[whole[first]]
+    if not len(first):
+        return {}
     speed = lambda at: (data.q[at] - data.q[at - apart]) / (apart * data.dt)
     qd, ud = speed(first), np.abs(data.u[first] - data.u[first - 1]) / data.dt
     fast = _quantile(np.abs(qd), 0.95)

@@ -7,6 +7,7 @@ The constants are such that PAMY2's recordings give about what the paper chose f
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,15 @@ SMOOTH = 0.5  # Motions to follow are at most this part as fast as joints usuall
 FASTER = 2.0  # Controls may change so many times as fast as they usually did when they did.
 
 
-def fitted_settings(record: Mapping[str, Any], robot: Robot) -> dict[str, Any]:
+def fitted_settings(record: Mapping[str, Any], robot: Robot | Path | str) -> dict[str, Any]:
     """Values of ``TaskSettings``, and of goals, for ``robot``, by the record of its actuators;
     nothing where that holds no motion, or another robot's."""
     data, training = record.get("data") or {}, record.get("training") or {}
     at = {name: np.asarray(row, float) for name, row in data.get("motion", {}).items()}
-    if len(at.get("q", ())) != robot.nq or len(at["ud"]) != robot.nu:
+    if not at:
+        return {}
+    robot = Robot.load(robot)
+    if len(at["q"]) != robot.nq or len(at["ud"]) != robot.nu:
         return {}
     goals = np.clip([at["q_lower"], at["q_upper"]], *robot.q_range)
     starts = np.clip([at["u_lower"], at["u_upper"]], *robot.u_range)

@@ -214,7 +214,7 @@ def task_settings(
     entry, robot = task_entry(name), robot or task_entry(name).settings.robot
     changes = {} if preset is None else entry.preset(preset).task
     own = robot_task_settings(robot.name if isinstance(robot, Robot) else str(robot), name)
-    fitted = fitted_settings(record, Robot.load(robot)) if record else {}
+    fitted = fitted_settings(record or {}, robot)
     # A package that says something leaves only what it must say to what was recorded.
     fits = {one.name for one in fields(entry.settings) if not own or one.default == ()}
     fitted = {key: value for key, value in fitted.items() if key in fits}
