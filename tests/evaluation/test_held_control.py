@@ -58,7 +58,7 @@ def test_negative_damping_is_unfit(pendulum, ensemble, recorded):
     )  # nothing is left to take a mean of
 
 
-def test_a_limit_cycle_is_unfit(pendulum, ensemble, recorded):
+def test_a_limit_cycle_is_unfit(pendulum, ensemble, recorded, monkeypatch):
     """A push of 0.04 N m along the motion, against the bearing's damping: the pendulum swings for
     ever, not far."""
     data = recorded(pendulum, (1500, 1500), held=1200)
@@ -76,6 +76,13 @@ def test_a_limit_cycle_is_unfit(pendulum, ensemble, recorded):
     )
     assert held.diverged == 0 and held.still_moving == held.starts == 2
     assert not held.fit_for_training and "limit-cycles" in held.verdict
+    # An encoder that cannot see the swing does not see it.
+    for count, moving in ((10.0, 0), (0.01, 2)):
+        monkeypatch.setattr(held_control, "joint_quanta", lambda _, count=count: (count,))
+        again = judge_held_control(
+            "a", actuators, load_dynamics(pendulum), find_starts(data, first=1), data
+        )
+        assert again.still_moving == moving
 
 
 def test_a_robot_that_keeps_moving_excuses_the_model(pendulum, ensemble, recorded):

@@ -23,7 +23,7 @@ from genan.errors import ActuatorError, GenanError
 from genan.files import CHECKPOINT, load_checkpoint, save_checkpoint
 from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
-from genan.robot import Robot
+from genan.robot import Robot, robot_names
 from genan.tensorboard import EventFile
 
 CHECKPOINT_SECONDS = 10.0  # Time between two checkpoints [s]; a killed fit loses no more than this.
@@ -86,8 +86,8 @@ class Fitting:
         or N]: instead of inverse dynamics, ``reference``: a recording to keep a reference to."""
         check_sums()
         self.robot = Robot.load(robot)
-        named = not isinstance(robot, Robot) and Path(robot).exists()
-        self.robot_path = str(Path(str(robot)).resolve()) if named else None
+        installed = isinstance(robot, Robot) or robot in robot_names()
+        self.robot_path = None if installed else str(Path(str(robot)).resolve())
         self.out = None if out is None else Path(out)
         if self.out is not None:
             KIND.clear(self.out, overwrite=overwrite)

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from genan.actuator import Ensemble
 from genan.actuator.errors import JobProgress, rollouts
 from genan.data import Channels, Trajectories, load, write
+from genan.data.inspection.measures import joint_quanta
 from genan.dynamics import Dynamics
 from genan.errors import GenanError
 from genan.evaluation.accuracy import divergence_bound, quiet
@@ -37,6 +38,7 @@ LEFT, WINDOW = 1.0, 0.1  # Speed "left" is read at this moment, over the time be
 PART, TIMES = 0.05, 3.0
 """A joint still moves when it is faster than this part of its usual speed, and than this many times
 the robot's own."""
+COUNTS = 2.0  # A swing of at most so many counts of the encoder is one that nobody can see.
 STOP = 0.02  # This part of the range of a recording next to its ends is taken for a joint's stop.
 TOLERATED = 0.02  # A model in which more than this part of the starts still move is unfit.
 
@@ -226,7 +228,9 @@ def judge_held_control(
         # A limit cycle moves then as well; a model that only comes later to a stop does not.
         early = [window(one, int(end), LAST) for one, end in zip(speed, held, strict=True)]
         limit = np.where(np.stack(early) > limit, limit, np.inf)
-    moving = (window(speed, steps, LAST) > limit).any(axis=1) & stayed
+    swing = np.ptp(positions[:, -max(1, round(LAST / dt)) :], axis=1)
+    seen = swing > COUNTS * np.array([quantum or 0.0 for quantum in joint_quanta(recording)])
+    moving = (seen & (window(speed, steps, LAST) > limit)).any(axis=1) & stayed
     return HeldControl(
         name=name, joints=data.joints, joint_units=data.joint_units, source=holds.source,
         starts=len(starts), speed_left=mean(window(speed, round(LEFT / dt), WINDOW)),
