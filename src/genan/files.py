@@ -25,8 +25,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as tensor_bytes
 
-from genan import signature, words
+from genan import sealed, signature, words
 from genan.errors import GenanError, SettingError, import_extra, listing, refuse
+from genan.sealed import check_weights, parse_contract, seal
 from genan.signature import SIGNATURE
 
 Tree = TypeVar("Tree")
@@ -92,6 +93,7 @@ class ArtifactFormat:
     others: tuple[tuple[str, str], ...] = ()
     """Contract files of other formats that may be given by mistake, and what they belong to."""
     more: tuple[str, ...] = ()  # Other files that are read with it, where there are such.
+    reader: str = "this genan"  # Who reads it, for messages.
     trusted: Callable[[Path], bool] = lambda folder: False
     """Whether the artifact in a folder needs no signature, because it came as the code did."""
 
@@ -136,16 +138,12 @@ class ArtifactFormat:
             both = f"an artifact has the two files {self.weights} and {self.contract}"
             raise self.error(f"There is no {path}; {both}.")
         weights = path.read_bytes()
-        if hashlib.sha256(weights).hexdigest() != settings["weights_sha256"]:
-            other = f"{self.contract} next to it, or is damaged (its checksum differs)"
-            raise self._bad(path, f"does not belong to the {other}")
+        check_weights(weights, settings, path, self)
         try:
             return settings, parse_tensors(weights)
         except SafetensorError as error:
-            raise self._bad(path, f"cannot be read ({error})") from None
-
-    def _bad(self, path: Path, fault: str) -> GenanError:
-        return self.error(f"{path} {fault}; fetch it again or {self.again}.")
+            again = f"fetch it again or {self.again}"
+            raise self.error(f"{path} cannot be read ({error}); {again}.") from None
 
     def read_contract(self, folder: Path) -> Json:
         """Everything in the contract file, checked against its signature and its own seal."""
@@ -158,23 +156,26 @@ class ArtifactFormat:
                 if (folder / name).exists():
                     end = f" but {name}, so it holds {what}; give {self.origin}."
             raise self.error(f"{self.none} in {folder}: it has no {self.contract}{end}")
-        content = self.signed(path)
+        return parse_contract(self.signed(path), path, self)
+
+    def export_numpy(
+        self, source: Path, out: Path, runtime: types.ModuleType, check: Check, **facts: Any
+    ) -> Path:
+        """Write the folder ``out`` once ``check`` accepts it: the artifact's two files byte by
+        byte, ``runtime`` as one file that needs NumPy alone, and how to use it (``facts``: for
+        that). A folder that is there keeps its other files."""
+        contents, own = self.contents(source, SIGNATURE), Path(str(runtime.__file__))
+        contents[own.name] = _standalone(own)
+        contents["README.txt"] = render(own.with_name("numpy_readme.txt"), **facts).encode()
+        return place_folder(out, contents, check)
+
+    def load_export(self, folder: Path, runtime: types.ModuleType) -> Any:
+        """What the runtime in an exported folder loads from it, in place of ``runtime``."""
+        exported = run_module(folder / Path(str(runtime.__file__)).name)
         try:
-            settings: Json = json.loads(content)
-            sealed, kind, version = settings.pop("seal"), settings["format"], settings["version"]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise self._bad(path, "is not a contract of genan, or is damaged") from None
-        if kind != self.format or version not in self.versions:
-            reads = f"{self.format!r}, version {' and '.join(map(str, self.versions))}"
-            came = f"{path} is of format {kind!r}, version {version}"
-            raise self.error(f"{came}; this genan reads {reads}.")
-        if sealed != seal(settings):
-            changed = f"{path} was changed after genan wrote it (its seal does not fit)"
-            raise self.error(f"{changed}; take the original, or {self.again} as you want it.")
-        missing = [key for key in ("contract", "record", "weights_sha256") if key not in settings]
-        if missing:
-            raise self._bad(path, f"lacks {listing(missing)}")
-        return settings
+            return exported.load(folder)
+        except exported.KIND.error as error:
+            raise self.error(str(error)) from None
 
     def clear(self, out: Path, *, overwrite: bool, more: Sequence[str] = ()) -> None:
         """Refuse a file, or a folder with a finished artifact; with ``overwrite``, forget it, its
@@ -226,11 +227,6 @@ def check_types(made: Any) -> None:
     wrong = [f.name for f in fields(made) if not fits(getattr(made, f.name), f.type)]
     if wrong:
         raise TypeError(f"{listing(wrong)} of a wrong kind")
-
-
-def seal(settings: Json) -> str:
-    """Checksum of a contract file's content without the seal itself."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def place_folder(out: Path, contents: Mapping[str, bytes], check: Check) -> Path:
@@ -294,6 +290,15 @@ def _environment(folder: Path, *, html: bool) -> Any:
     environment.filters.update(words.FILTERS, listing=listing, repr=repr, share=share)
     environment.globals["pairs"] = lambda *both: ", ".join(map("{} [{}]".format, *both))
     return environment
+
+
+def _standalone(module: Path) -> bytes:
+    """The text of a module that imports ``genan.sealed``, with what it needs of it in its place."""
+    both = module, Path(sealed.__file__)
+    own, text = (path.read_text(encoding="utf-8") for path in both)
+    line, body = "from genan.sealed import floats, read_sealed\n", text[text.index("\n\ndef ") :]
+    assert line in own
+    return own.replace(line, f"import hashlib\nimport json\n{body}").encode()
 
 
 def run_module(path: Path) -> types.ModuleType:

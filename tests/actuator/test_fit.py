@@ -275,6 +275,15 @@ def test_a_finished_folder_is_not_written_over(driven: Trajectories, tmp_path: P
     assert (tmp_path / "run" / KIND.weights).read_bytes() == before  # the same fit, the same bytes
 
 
+def test_a_folder_called_like_the_robot_is_not_taken_for_it(
+    driven: Trajectories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    few = {**SMALL, "epochs": 1}
+    fitted = genan.fit(driven, "pendulum", out="pendulum", **few)  # type: ignore[arg-type]
+    assert fitted.contract.find_robot(fitted.record) == Robot.load("pendulum")
+
+
 def test_settings_that_do_not_exist_or_contradict_are_refused(driven: Trajectories) -> None:
     with pytest.raises(SettingError, match=r"no setting 'epoch'; there are: loss, balance"):
         genan.fit(driven, "pendulum", epoch=3)

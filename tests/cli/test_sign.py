@@ -32,12 +32,12 @@ from genan.actuator.contract import KIND as ACTUATORS
 from genan.actuator.reference import Reference
 from genan.errors import ActuatorError, GenanError, SettingError
 from genan.evaluation.transfer import load_policy
-from genan.files import seal
 from genan.rl.contract import KIND as POLICY
 from genan.rl.contract import PolicyError
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy
 from genan.robots.pamy2 import PACKAGE
+from genan.sealed import seal
 from genan.signature import SIGNATURE, VARIABLE, required
 
 GOAL = ("--goal", 10, 30)

@@ -8,12 +8,15 @@ from tests.rl.policies import ensemble as two_link_ensemble
 
 from genan import actuator
 from genan.cli import main
-from genan.cli.train import Train
+from genan.cli.train import SENTENCES, Train
 from genan.errors import SettingError
+from genan.files import sentences
 from genan.rl.policy import Policy
+from genan.rl.train import TrainingResult
 from genan.robot import Robot
 from genan.robot.package import robot_folder
 from genan.tasks.registry import task_settings
+from genan.tasks.task import Judgement
 
 QUICK = [
     "--num-envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0",
@@ -60,6 +63,24 @@ def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
     )
     assert main(again) == 0  # the same training, which is not compiled twice
     assert Policy.load(tmp_path / "again").contract.constants["action_weight"] == 250.0
+
+
+@pytest.mark.parametrize(
+    ("success", "gain", "words"),
+    [
+        (0.97, 0.0, "Worth trying on the robot."),
+        (0.7, 0.1, "Careful: it fails often even in simulation. Its success was still rising"),
+        (0.7, 0.0, "usually helps is --seeds 5"),
+        (0.1, 0.0, "Not worth deploying: it fails mostly even in simulation. It had stopped"),
+    ],
+)
+def test_the_end_says_whether_the_policy_is_worth_deploying(success, gain, words, tmp_path):
+    curve = [{"episode/success": rate} for rate in [0.1] * 18 + [0.2, 0.2, 0.2 + gain, 0.2 + gain]]
+    result = TrainingResult(None, None, 0, [{}, *curve], 2, tmp_path)  # type: ignore[arg-type]
+    assert result.late_gain() == pytest.approx(gain)
+    judged = Judgement(1000, round(1000 * success), -2.0, {"error": 1.0}, 0)
+    said = sentences(SENTENCES, "end", judged, result, "genan play", [], result.late_gain())
+    assert words in " ".join(said) and f"{tmp_path}/fault.safetensors" in " ".join(said)
 
 
 def test_the_task_decides_what_the_flags_start_from():

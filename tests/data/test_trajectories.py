@@ -19,16 +19,6 @@ def test_single_trajectories_are_views(make):
         trajectories.q[0, 0] = 1.0
 
 
-def test_padding(make):
-    trajectories = make(4)
-    q, u, mask = trajectories.padded()
-    assert q.shape == (4, trajectories.lengths.max(), 2) and u.shape[2] == 3
-    np.testing.assert_array_equal(mask.sum(axis=1), trajectories.lengths)
-    np.testing.assert_array_equal(q[mask], trajectories.q)
-    np.testing.assert_array_equal(u[mask], trajectories.u)
-    assert not q[~mask].any()
-
-
 def test_select_and_concatenate(make):
     trajectories = make(5)
     chosen = trajectories.select([3, 0, 3])

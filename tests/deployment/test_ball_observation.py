@@ -129,9 +129,9 @@ def test_the_rally_is_observed_as_in_the_simulator() -> None:
     rally = Rally(tracker, RACKET, repeat=REPEAT)
     with pytest.raises(SettingError, match="has not seen the ball"):
         rally.begin(0.0, joints(0.0))
-    assert not rally.seen
+    assert rally.ball is None
     found = observed(rally, start)
-    assert rally.seen
+    assert rally.ball is not None
     for k, mine in enumerate(found):
         time = start + TIMES[k * REPEAT]
         theirs = np.array(

@@ -17,7 +17,8 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 from tests.deployment.checking import ROBOT
 
-from genan.files import ArtifactFormat, seal
+from genan.files import ArtifactFormat
+from genan.sealed import seal
 
 LONGEST, MEMORY = 20.0, 3 * 2**30
 """What looking at one forgery may take [s, bytes]."""

@@ -84,7 +84,7 @@ def novelty(nq: int, *, strips: int = 3, new: bool = True, reason: str = "positi
     stretch = Stretch("log 7", 7, "joint0", "rad", 1.0, 1.5, 2.5, reason, *ends)
     drawn = [Strip(f"log {k}", k, 3.0, rng.gamma(2.0, 0.4, (90, nq))) for k in range(strips)]
     return Novelty(
-        joints, ("rad",) * nq, 1000, np.full(nq, 0.2 if new else 0.01), 0.2,
+        joints, 1000, np.full(nq, 0.2 if new else 0.01), 0.2,
         np.full((5, nq), 0.04), (("log 7", 0.4),), (stretch,), tuple(drawn),
         np.full(nq, 0.3), np.full(nq, np.nan), 0.4, np.full(nq, 2.0),
     )  # fmt: skip

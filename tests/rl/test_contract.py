@@ -16,12 +16,12 @@ from genan.actuator import ensemble as actuators
 from genan.deployment.controller import Goal, PolicyController
 from genan.errors import ActuatorError
 from genan.evaluation.transfer import load_policy
-from genan.files import seal
 from genan.rl import numpy_policy
 from genan.rl.contract import CONTRACT, WEIGHTS, PolicyError
 from genan.rl.export import export_numpy
 from genan.rl.policy import Policy
 from genan.robot import Robot
+from genan.sealed import seal
 
 
 @pytest.fixture

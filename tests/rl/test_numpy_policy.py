@@ -1,5 +1,6 @@
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,10 +14,10 @@ from tests.rl.policies import SETTINGS, policy
 
 from genan.actuator import save as save_actuators
 from genan.errors import SettingError
-from genan.files import seal
 from genan.rl import export, numpy_policy
 from genan.rl.config import ACTIVATIONS
 from genan.rl.contract import PolicyError
+from genan.sealed import seal
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ def test_missing_and_damaged_files_are_refused(run: Path) -> None:
         assert "RUN/policy.safetensors cannot be read (" in sentence(run)
         contract.write_text(text)
     weights.unlink()
-    assert sentence(run).startswith("There is no RUN/policy.safetensors; a policy is the two files")
+    assert sentence(run).startswith("There is no RUN/policy.safetensors; policy.safetensors and")
     for junk in ("", "[]", "{}", text[:-20]):
         contract.write_text(junk)
         assert "RUN/policy.json is not a contract of genan, or is damaged" in sentence(run)
@@ -262,7 +263,10 @@ def test_an_export_that_differs_is_not_kept(
 ) -> None:
     out = export.export_numpy(run, tmp_path / "out")
     before = {file.name: file.read_bytes() for file in out.iterdir()}
-    broken = tmp_path / "broken.py"
+    own = Path(numpy_policy.__file__)
+    broken = tmp_path / "broken" / own.name
+    broken.parent.mkdir()
+    shutil.copy(own.with_name("numpy_readme.txt"), broken.parent)
     broken.write_text(
         Path(numpy_policy.__file__).read_text().replace("LEAK = np.float32(0.01)", "LEAK = 0.02")
     )
@@ -273,7 +277,7 @@ def test_an_export_that_differs_is_not_kept(
         ):
             export.export_numpy(run, place)
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["broken.py", "out", "run"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["broken", "out", "run"]
 
 
 def test_a_damaged_export_is_refused_by_its_check(run: Path, tmp_path: Path) -> None:

@@ -17,11 +17,9 @@ from genan.actuator import numpy_runtime
 from genan.actuator.contract import KIND
 from genan.actuator.ensemble import Ensemble, entries, load, tensors
 from genan.errors import ActuatorError
-from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, render, run_module
-from genan.signature import SIGNATURE
+from genan.files import OPSET, OnnxGraph, open_session, place_file
 
 TOLERANCE = 1e-5  # Largest ``difference`` of an export from its ensemble.
-RUNTIME, README = "numpy_runtime.py", "README.txt"
 
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu", "softsign": "Softsign"}
 _OUTPUTS = ("torque", "torques", "disagreement")
@@ -34,12 +32,8 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     how to use them. A folder that is there keeps its other files. Returns ``out``."""
     source = Path(artifact_folder)
     ensemble = load(source)
-    contents = KIND.contents(source, SIGNATURE)
-    contents[RUNTIME] = Path(numpy_runtime.__file__).read_bytes()
-    readme = Path(__file__).with_name("numpy_readme.txt")
-    contents[README] = render(readme, contract=ensemble.contract).encode()
     check = lambda folder: _accept("NumPy", difference_numpy(ensemble, folder))
-    return place_folder(Path(out), contents, check)
+    return KIND.export_numpy(source, Path(out), numpy_runtime, check, contract=ensemble.contract)
 
 
 def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> Path:
@@ -58,12 +52,7 @@ def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> 
 
 def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
     """Largest difference of the export in ``folder``, run by the runtime in it."""
-    folder = Path(folder)
-    runtime = run_module(folder / RUNTIME)
-    try:
-        actuators = runtime.load(folder)
-    except runtime.ActuatorsError as error:
-        raise ActuatorError(str(error)) from None
+    actuators = KIND.load_export(Path(folder), numpy_runtime)
     return difference(ensemble, lambda q, u: [getattr(actuators, name)(q, u) for name in _OUTPUTS])
 
 

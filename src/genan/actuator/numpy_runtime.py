@@ -18,14 +18,14 @@ slides). Everything is computed in float32, as genan does. SPDX-License-Identifi
 
 from __future__ import annotations  # this file is written for Python 3.8 and later
 
-import hashlib
-import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable  # noqa: UP035
 
 import numpy as np
+
+from genan.sealed import floats, read_sealed
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 FORMAT = "genan actuators"
@@ -37,14 +37,16 @@ class ActuatorsError(ValueError):
     """The actuators are missing, damaged or used wrongly; the message is for a person."""
 
 
+KIND = SimpleNamespace(
+    format=FORMAT, versions=VERSIONS, weights=WEIGHTS, contract=CONTRACT, error=ActuatorsError,
+    none="There are no actuators", again="fit again", reader="this file",
+)  # fmt: skip
+
+
 def load(folder: Path | str) -> Actuators:
     """Read an export (or an artifact of 'genan fit'); check format, checksums and shapes."""
-    settings, path = _read_contract(Path(folder)), Path(folder) / WEIGHTS
-    weights = _read(path)
-    if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
-        wrong = f"{path} does not belong to the {CONTRACT} next to it, or is damaged"
-        raise ActuatorsError(f"{wrong} (its checksum differs); fetch both again or fit again.")
-    return Actuators(settings, _parse_tensors(weights, path), where=str(path))
+    settings, arrays = read_sealed(Path(folder), KIND)
+    return Actuators(settings, arrays, where=str(Path(folder) / WEIGHTS))
 
 
 class Actuators:
@@ -118,7 +120,10 @@ class Actuators:
 
     def torques(self, q_history: Any, u_history: Any) -> np.ndarray:
         """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
-        q, u = _floats("q_history", q_history), _floats("u_history", u_history)
+        q, u = (
+            floats("q_history", q_history, ActuatorsError),
+            floats("u_history", u_history, ActuatorsError),
+        )
         count, batch = self.length + 1, q.shape[:-2]
         check_histories(q, u, (count, self.nq, self.nu))
         x = self._inputs(q.reshape(-1, count, self.nq), u.reshape(-1, count, self.nu))
@@ -209,7 +214,7 @@ class ActuatorDrive:
         return ring[first : first + self._span : self.actuators.stride]
 
     def _sample(self, name: str, value: Any, channels: int) -> np.ndarray:
-        x = _floats(name, value)
+        x = floats(name, value, ActuatorsError)
         if x.shape != (channels,):
             raise ActuatorsError(f"{name} must have the shape [{channels}], not {list(x.shape)}.")
         if not np.isfinite(x).all():
@@ -286,55 +291,3 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], Any]] = {  # of hidden layers, com
     "elu": lambda x: np.expm1(x, out=x, where=x < 0.0),
     "softsign": lambda x: np.divide(x, np.abs(x) + np.float32(1.0), out=x),
 }
-
-
-def _floats(name: str, value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value, np.float32)
-    except (TypeError, ValueError):
-        raise ActuatorsError(f"{name} must be an array of numbers.") from None
-
-
-def _read_contract(folder: Path) -> dict[str, Any]:
-    """Everything in ``actuator.json``, checked against its own seal."""
-    if not folder.is_dir():
-        raise ActuatorsError(f"There are no actuators in {folder}: no such folder.")
-    content = _read(path := folder / CONTRACT)
-    try:
-        settings: dict[str, Any] = json.loads(content)
-        seal = settings.pop("seal")
-        form, version = settings["format"], settings["version"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        wrong = f"{path} is not a contract of genan, or is damaged"
-        raise ActuatorsError(f"{wrong}; fetch it again or fit again.") from None
-    if form != FORMAT or version not in VERSIONS:
-        known = f"this file reads {FORMAT!r}, version {' and '.join(map(str, VERSIONS))}"
-        raise ActuatorsError(f"{path} is of format {form!r}, version {version}; {known}.")
-    if seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest():
-        changed = f"{path} was changed after genan wrote it (its seal does not fit)"
-        raise ActuatorsError(f"{changed}; take the original, or fit again.")
-    return settings
-
-
-def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
-    """Arrays of a safetensors file: length of the header (8 bytes), header (JSON), numbers."""
-    try:
-        start = 8 + int.from_bytes(content[:8], "little")
-        header = json.loads(content[8:start])
-        header.pop("__metadata__", None)
-        arrays = {}
-        for name, entry in header.items():
-            first, last = (start + int(offset) for offset in entry["data_offsets"])
-            if entry["dtype"] != "F32":
-                raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
-            numbers = np.frombuffer(content[first:last], "<f4")
-            arrays[name] = numbers.astype(np.float32).reshape(entry["shape"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ActuatorsError(f"{path} cannot be read ({error}); fetch it or fit again.") from None
-    return arrays
-
-
-def _read(path: Path) -> bytes:
-    if not path.exists():
-        raise ActuatorsError(f"There is no {path}; {WEIGHTS} and {CONTRACT} belong together.")
-    return path.read_bytes()

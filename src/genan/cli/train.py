@@ -82,7 +82,8 @@ class Train(KeyFlags, Generic[T]):
         actuators = "" if self.actuators is None else f" --actuators {self.actuators}"
         play = f"genan play {self.task.name} --policy {self.out}{actuators}"
         seeds = result.policy.record.get("seeds", [])
-        for sentence in sentences(SENTENCES, "end", found, result.faults, self.out, play, seeds):
+        facts = found, result, play, seeds, result.late_gain()
+        for sentence in sentences(SENTENCES, "end", *facts):
             bars.console.print(sentence)
 
     @classmethod

@@ -1,10 +1,7 @@
 """What a recording shows a robot do: where it goes, how fast, and under which controls it rests.
 Tasks for a robot of which nothing else is known are made to fit this."""
 
-from typing import Any
-
 import numpy as np
-from jaxtyping import Float
 
 from genan.data.trajectories import Trajectories
 
@@ -32,21 +29,15 @@ def describe_motion(data: Trajectories) -> dict[str, list[float]]:
         return {}
     speed = lambda at: (data.q[at] - data.q[at - apart]) / (apart * data.dt)
     qd, ud = speed(first), np.abs(data.u[first] - data.u[first - 1]) / data.dt
-    fast = _quantile(np.abs(qd), 0.95)
+    fast = np.quantile(np.abs(qd), 0.95, axis=0)
     slow = lambda qd: (np.abs(qd) < SLOW * np.maximum(fast, 1e-9)).all(axis=1)
     rest = first[slow(qd) & slow(speed(first - held))]
     u = data.u[rest if len(rest) >= FEW else first]
     parts = np.hstack([data.q[first], qd, np.ones((len(first), 1))])
     command = np.linalg.lstsq(parts, data.u[first], rcond=1e-6)[0].T
-    found = {
-        "command": command.ravel(),
-        "q_lower": _quantile(data.q[first], 0.05), "q": _quantile(data.q[first], 0.5),
-        "q_upper": _quantile(data.q[first], 0.95), "qd": fast,
-        "u_lower": _quantile(u, 0.1), "u_upper": _quantile(u, 0.9),
-        "ud": np.array([np.quantile(row[row > 0.0], 0.95) if row.any() else 0.0 for row in ud.T]),
-    }  # fmt: skip
+    quick = [np.quantile(row[row > 0.0], 0.95) if row.any() else 0.0 for row in ud.T]
+    found = {"command": command.ravel(), "qd": fast, "ud": quick}
+    ends = np.quantile(data.q[first], [0.05, 0.5, 0.95], axis=0)
+    found |= zip(("q_lower", "q", "q_upper"), ends, strict=True)
+    found |= zip(("u_lower", "u_upper"), np.quantile(u, [0.1, 0.9], axis=0), strict=True)
     return {name: [float(f"{x:.4g}") for x in row] for name, row in found.items()}
-
-
-def _quantile(rows: Float[np.ndarray, "n k"], part: float) -> Any:
-    return np.quantile(rows, part, axis=0)

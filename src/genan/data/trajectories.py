@@ -382,13 +382,6 @@ class Trajectories:
         own = lengths, self.provenance, names
         return Trajectories(self.channels, self.q[rows], self.u[rows], *own)
 
-    def padded(self) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, "N T"]]:
-        """(q [N, T, nq], u [N, T, nu], mask [N, T]), padded with zeros where the mask is False."""
-        mask = np.arange(self.lengths.max()) < self.lengths[:, None]
-        q, u = (np.zeros((*mask.shape, width)) for width in (self.channels.nq, self.channels.nu))
-        q[mask], u[mask] = self.q, self.u
-        return q, u, mask
-
     def check_robot(self, robot: Robot) -> None:
         """Refuse a robot with other joints, controls, units or rate, or narrower ranges."""
         self.channels.check_robot(robot)

@@ -108,9 +108,7 @@ class NumpyBallFilter:
 
     def move(self, mean: BallMean, dt: float) -> BallMean:
         """Position, velocity and spin ``dt`` [s] later."""
-        after = self._flown(mean[None], dt)[0]
-        # Below the table's height it may have touched something.
-        return after if after[2] >= self.scene.contact_height else self._follow(mean, dt)[0]
+        return self._follow(mean, dt)[0]
 
     def _follow(self, mean: BallMean, dt: float) -> tuple[BallMean, Matrix9, bool]:
         """The state ``dt`` [s] later, its Jacobian, and whether it bounced off the table."""
@@ -331,20 +329,15 @@ class Rally(TaskObservation):
         self._dt, self._repeat = robot.dt, repeat
         self._racket: Vector | None = None
         self._velocity = np.zeros(3)
-        self._ball: ObservedBall | None = None
-
-    @property
-    def seen(self) -> bool:
-        """Whether the ball has been seen: time for the policy to begin."""
-        return self._ball is not None
+        self.ball: ObservedBall | None = None  # Once it has been seen, the policy may begin.
 
     def watch(self, time: float, q: Positions) -> None:
         self._move(q)
-        if self._ball is None:
-            self._ball = self._tracker.update(time)
+        if self.ball is None:
+            self.ball = self._tracker.update(time)
 
     def begin(self, time: float, q: Positions) -> None:
-        if self._ball is None:
+        if self.ball is None:
             raise SettingError(_UNSEEN)
         self._ticks = 0
 
@@ -353,17 +346,17 @@ class Rally(TaskObservation):
         self._move(q)
         self._ticks += 1
         if self._ticks % self._repeat == 0:
-            self._ball = self._tracker.update(time)
+            self.ball = self._tracker.update(time)
 
     def parts(self) -> Mapping[str, Any]:
         """Ball [m, m/s], racket [m, m/s], and hit or not."""
-        assert self._ball is not None
+        assert self.ball is not None
         return {
-            "ball_position": self._ball.position,
-            "ball_velocity": self._ball.velocity,
+            "ball_position": self.ball.position,
+            "ball_velocity": self.ball.velocity,
             "racket_position": self._racket,
             "racket_velocity": self._velocity,
-            "hit": float(self._ball.hit),
+            "hit": float(self.ball.hit),
         }
 
     def _move(self, q: Positions) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -155,16 +155,18 @@ class VirtualInterface(RobotInterface):
         hours: float = 0.0,
         drift: float = 1.0,
         paced: bool = False,
+        task: str | None = None,
     ) -> None:
         """One that is there already; or by the name of a robot the specimen ``seed``, with
-        ``hours`` [h] of operation behind it, which ages as fast as ``drift`` says. ``paced``: in
-        real time; otherwise as fast as it can be computed."""
+        ``hours`` [h] of operation behind it, which ages as fast as ``drift`` says, and with the
+        props of ``task``. ``paced``: in real time; otherwise as fast as it can be computed."""
         self._made = None if isinstance(virtual, str) else virtual
         self.robot = Robot.load(virtual) if isinstance(virtual, str) else virtual.robot
-        self._settings: dict[str, Any] = {"seed": seed, "hours": hours, "drift": drift}
+        self._settings: Any = {"seed": seed, "hours": hours, "drift": drift, "task": task}
         self._steps = StepClock(self.robot.dt)
         self.clock: Clock = WallClock() if paced else self._steps
         self._connected, self._u = False, self.robot.u_rest
+        self.watch: Callable[[], None] = lambda: None  # Called after each command.
 
     def connect(self) -> None:
         if self._made is None:
@@ -188,6 +190,7 @@ class VirtualInterface(RobotInterface):
         self._u = np.clip(u, *self.robot.u_range)
         self.virtual.command(self._u)
         self._steps.advance()
+        self.watch()
         return self._u
 
     def idle(self) -> None:

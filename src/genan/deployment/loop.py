@@ -74,14 +74,6 @@ class Flight:
     rested: bool = True  # Whether a reading that came after the last command confirmed the rest.
     unrecorded: str = ""  # Why it is not recorded, or not all of it, where it should be.
 
-    @staticmethod
-    def columns(ticks: Sequence[tuple[object, ...]], robot: Robot) -> dict[str, Any]:
-        """The arrays of ``ticks``, which have an entry for each of ``COLUMNS``."""
-        sizes = {"q": (robot.nq,), "u": (robot.nu,)}
-        kinds = [(name, _TYPES.get(name, float), sizes.get(name, ())) for name in COLUMNS]
-        rows = np.array(list(ticks), kinds)
-        return {name: rows[name].copy() for name in COLUMNS}
-
     def __len__(self) -> int:
         return len(self.time)
 
@@ -384,7 +376,10 @@ class _Flying:
         robot, stop, phases, loop = self._robot, self.stop, (*names, TO_REST), self._loop
         change = np.minimum(robot.u_change, loop.safety.change)
         about = loop.dry, change, robot.u_rest, self._pacer.missed
-        columns = Flight.columns(self._ticks, robot)
+        sizes = {"q": (robot.nq,), "u": (robot.nu,)}
+        kinds = [(name, _TYPES.get(name, float), sizes.get(name, ())) for name in COLUMNS]
+        rows = np.array(self._ticks, kinds)
+        columns: Any = {name: rows[name].copy() for name in COLUMNS}
         return Flight(robot, stop, phases, *about, rested=self._rested, **columns)
 
     def _tick(self) -> bool:

@@ -313,7 +313,6 @@ class Novelty:
     """How new a log is to a model."""
 
     joints: tuple[str, ...]
-    joint_units: tuple[str, ...]
     samples: int
     beyond: Joints  # Part of the samples with a score beyond 1; 0.01 in a log like those known.
     anywhere: float  # Part of the samples at which any joint is beyond 1.
@@ -354,7 +353,7 @@ def find_novelty(
             ratio[j] = error[new].mean() / error[~new].mean()
     numbers = np.arange(len(REASONS))[:, None, None]
     return Novelty(
-        joints=data.joints, joint_units=data.joint_units, samples=int(known.sum()),
+        joints=data.joints, samples=int(known.sum()),
         beyond=past.sum(axis=0) / count, anywhere=float(anywhere.sum() / count),
         reasons=(past & (scores.reason == numbers)).sum(axis=1) / count,
         recordings=tuple(worst), stretches=_stretches(reference, data, scores, past),

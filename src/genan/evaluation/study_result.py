@@ -8,7 +8,7 @@ is said in words was computed from the numbers by the experiment and is stored h
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -16,7 +16,7 @@ from statistics import stdev
 from types import UnionType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from genan.errors import DataError, SettingError, listing
+from genan.errors import DataError, listing, refuse
 from genan.files import write_atomically
 
 VERSION = 1
@@ -41,6 +41,11 @@ class Value:
     def spread(self) -> float | None:
         """Standard deviation between the trainings; None where there is but one."""
         return stdev(self.trainings) if len(self.trainings) > 1 else None
+
+    def times(self, factor: float) -> "Value":
+        """The same in another unit."""
+        low, high = (None if end is None else factor * end for end in (self.low, self.high))
+        return replace(self, mean=factor * self.mean, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -248,9 +253,8 @@ class PaperFigure:
 
 def paper_figure(name: str) -> PaperFigure:
     """The paper's figure ``name``; one that is not there is refused."""
-    if name not in paper_figures():
-        names = listing(paper_figures())
-        raise SettingError(f"The paper has no figure {name!r}; there are: {names}.")
+    there = f"there are: {listing(paper_figures())}"
+    refuse((name not in paper_figures(), f"The paper has no figure {name!r}; {there}."))
     return paper_figures()[name]
 
 

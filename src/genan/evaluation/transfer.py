@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -32,14 +32,14 @@ from genan.deployment.controller import Controller, Goal, PolicyController, Task
 from genan.deployment.interface import Reading, RobotInterface, VirtualInterface
 from genan.deployment.loop import TO_REST, ControlLoop, Flight, FlightRecorder, Hold, RampTo
 from genan.deployment.safety import SafetySettings, StopReason
-from genan.errors import DataError, SettingError, listing, refuse
+from genan.errors import DataError, SettingError, refuse
 from genan.evaluation.statistics import wilson
 from genan.evaluation.study_result import StoredResult
 from genan.files import Place, write_atomically
 from genan.provenance import versions
 from genan.rl.contract import KIND, WEIGHTS, PolicyContract, PolicyError, read_policy
 from genan.rl.numpy_policy import NumpyPolicy, NumpyPolicyError
-from genan.robot.package import VIRTUAL, open_virtual
+from genan.robot.package import VIRTUAL
 from genan.tasks.registry import task_entry, task_names
 from genan.words import DEGREES, plural
 
@@ -182,19 +182,6 @@ class ReacherTrials(TrialSetup):
 # --- Trials with a ball: ball-in-a-cup and table tennis, on virtual robots that have one.
 
 
-class _Watched(VirtualInterface):
-    """A virtual robot that is watched after each command."""
-
-    def __init__(self, robot: VirtualInterface, watch: Callable[[], None]) -> None:
-        super().__init__(robot.virtual, paced=isinstance(robot.clock, interface.WallClock))
-        self._watch = watch
-
-    def command(self, u: Controls) -> Controls:
-        sent = super().command(u)
-        self._watch()
-        return sent
-
-
 class _Pause(Controller):
     """Acts once, then leaves the controls alone until ``over`` says so of the number of ticks."""
 
@@ -229,8 +216,8 @@ class _BallTrials(TrialSetup):
     def __init__(self, policy: NumpyPolicy, robot: VirtualInterface, **settings: Any) -> None:
         robot.connect()
         bench: Any = robot.virtual
-        self.bench, self.tracker = bench, bench.tracker()
-        super().__init__(policy, _Watched(robot, self.see), **settings)
+        self.bench, self.tracker, robot.watch = bench, bench.tracker(), self.see
+        super().__init__(policy, robot, **settings)
 
     def forget(self, trial: int) -> None:
         """Forget the last ball; the tracker makes the errors of ``trial`` now."""
@@ -338,8 +325,9 @@ class TennisTrials(_BallTrials):
             numbers = {"landing": None if landing is None else landing.tolist()}
             return TrialVerdict(bool(self.success_so_far()), outcome.value, numbers)
 
-        pause = _Pause(launch, lambda ticks: rally.seen or ticks >= round(PATIENCE / arm.dt))
-        return PreparedTrial(u, self.flown(u, rally, pause), judged, truth=self.truth)
+        over = lambda ticks: rally.ball is not None or ticks >= round(PATIENCE / arm.dt)
+        flown = self.flown(u, rally, _Pause(launch, over))
+        return PreparedTrial(u, flown, judged, truth=self.truth)
 
     def ball(self) -> Point | None:
         return super().ball() if self._launched else None
@@ -351,22 +339,15 @@ def open_trials(policy: NumpyPolicy, *, robot: str | None = None, **settings: An
     ``settings`` of that robot: ``seed``, ``hours``, ``drift``, ``paced``, or ``host``, ``port``."""
     task, own = policy.contract["task"], VIRTUAL + policy.contract["robot"]
     kind, robot = task_entry(task).load("trial"), own if robot is None else robot
-    if not kind.needs_props:
-        seed = settings.get("seed", 0) if robot.startswith(VIRTUAL) else None
-        return kind(policy, interface.open_robot(robot, **settings), robot_seed=seed)
-    if not robot.startswith(VIRTUAL):
+    if kind.needs_props and not robot.startswith(VIRTUAL):
         if robot not in interface.interface_names():
             interface.open_robot(robot)  # says which there are
         needs = f"Trials of {task!r} need a ball tracker, and none is connected to {robot!r}"
         give = "give your tracker as a BallSource to genan.deployment.ball_tracking in Python"
         raise SettingError(f"{needs}: use {own!r}, or {give} (docs/transfer.md).")
-    paced = bool(settings.pop("paced", False))
-    if unknown := [name for name in settings if name not in ("seed", "hours", "drift")]:
-        raise SettingError(f"The robot {robot!r} has no setting {listing(unknown)}.")
-    virtual: Any = open_virtual(robot, task=task, **settings)
-    virtual.command(virtual.robot.u_rest)  # compiles, which no tick should wait for
-    virtual.reset()
-    return kind(policy, VirtualInterface(virtual, paced=paced), robot_seed=virtual.seed)
+    seed = settings.get("seed", 0) if robot.startswith(VIRTUAL) else None
+    props = {"task": task} if kind.needs_props else {}
+    return kind(policy, interface.open_robot(robot, **props, **settings), robot_seed=seed)
 
 
 def check_task(policy: NumpyPolicy, task: str) -> None:
@@ -465,8 +446,7 @@ class TransferResult(StoredResult):
         return {
             "task": self.task, "succeeded": self.succeeded, "trials_done": len(self.trials),
             "completed": len(self.completed), "interval_95": list(self.interval),
-            "outcomes": self.outcomes(), "about": dict(self.about),
-            "trials": [asdict(trial) for trial in self.trials],
+            "outcomes": self.outcomes(), **super().content(),
         }  # fmt: skip
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from genan import memory
 from genan.errors import DataError, listing, refuse
-from genan.importing.source import LogSource, RawRecording, Stream, check_names, read_json
-from genan.importing.table import check_parquet, parquet_file, parquet_names, read_parquet
+from genan.importing.source import LogSource, RawRecording, check_names, damage, read_json
+from genan.importing.table import Columns, check_parquet, parquet_file, parquet_names, read_parquet
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")  # Of the layout, that are read.
 _PARTLY = "the files were not copied whole; copy them again"
@@ -62,13 +62,12 @@ def open_lerobot(path: Path) -> LogSource:
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
         check_names(path, names, list(numbered))
         seen = set[int]()
-        parts = _frames(files, [numbered[name] for name in names], period)
-        for episode, group in groupby(parts, lambda part: part[0]):
-            _, times, values, done = zip(*group, strict=True)
-            time = None if times[0] is None else np.concatenate(times)
-            columns = [np.concatenate(column) for column in zip(*values, strict=True)]
-            stream = Stream.of(names, time, columns)
-            count = len(stream.values)
+        frames = _frames(files, [numbered[name] for name in names], period)
+        for episode, group in groupby(frames, lambda part: part[0]):
+            _, parts, done = zip(*group, strict=True)
+            whole = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+            columns = {name: whole[numbered[name]] for name in names}
+            count, time = len(whole["episode_index"]), whole.get("timestamp")
             expected, facts = known.get(episode, (count, {"episode": float(episode)}))
             has = f"Episode {episode} of {path} has {count} frames, its meta says {expected}"
             refuse(
@@ -77,7 +76,7 @@ def open_lerobot(path: Path) -> LogSource:
                 error=DataError,
             )
             seen.add(episode)
-            yield RawRecording(f"episode_{episode:06d}", (stream,), facts, done[-1])
+            yield RawRecording.of(f"episode_{episode:06d}", time, columns, facts, done[-1])
         if lost := sorted(set(known) - seen):
             of = f"{len(lost)} of its {len(known)} episodes (the first is {lost[0]})"
             raise DataError(f"{path} lacks {of}: {_PARTLY}.")
@@ -112,23 +111,23 @@ def _feature_columns(feature: str, spec: Any) -> list[str]:
 
 def _frames(
     files: Sequence[Path], names: Sequence[str], period: float | None
-) -> Iterator[tuple[int, np.ndarray | None, list[np.ndarray], int]]:
-    """Episode, stamps [s] and columns of each episode's frames in each file, and bytes read."""
+) -> Iterator[tuple[int, Columns, int]]:
+    """Episode and columns of each episode's frames in each file, and bytes read."""
     done = 0
     for path in files:
         stamps = {"timestamp", "frame_index"} & set(parquet_names(path))
         columns = read_parquet(path, [*names, "episode_index", *stamps])
-        episodes, time = columns["episode_index"].astype(np.int64), columns.get("timestamp")
-        if time is not None and period is not None and "frame_index" in stamps:
+        if period is not None and len(stamps) == 2:
             # kept in single precision: where they are the frame's number times the period to that
             # precision, that is what they mean
-            exact = columns["frame_index"] * period
-            time = exact if np.all(np.abs(time - exact) <= 2.0**-23 * np.abs(exact)) else time
+            time, exact = columns["timestamp"], columns["frame_index"] * period
+            if np.all(np.abs(time - exact) <= 2.0**-23 * np.abs(exact)):
+                columns["timestamp"] = exact
         done += path.stat().st_size
+        episodes = columns["episode_index"].astype(np.int64)
         cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1).tolist(), len(episodes)]
         for a, b in pairwise(cuts if len(episodes) else []):
-            part = None if time is None else time[a:b].astype(float)
-            yield int(episodes[a]), part, [columns[name][a:b] for name in names], done
+            yield int(episodes[a]), {name: x[a:b] for name, x in columns.items()}, done
 
 
 def _episodes(meta: Path) -> dict[int, tuple[int, dict[str, Any]]]:
@@ -143,7 +142,7 @@ def _episodes(meta: Path) -> dict[int, tuple[int, dict[str, Any]]]:
                 rows += batch.to_pylist()
                 taken += batch.nbytes
                 memory.take(taken, f"{path}, unpacked,", path)
-    try:
+    with damage(f"The episodes in {meta} cannot be read", "; copy again"):
         if (meta / "episodes.jsonl").is_file():
             lines = (meta / "episodes.jsonl").read_text().splitlines()
             rows += [json.loads(line) for line in lines if line.strip()]
@@ -152,6 +151,4 @@ def _episodes(meta: Path) -> dict[int, tuple[int, dict[str, Any]]]:
             tasks = "; ".join(map(str, row.get("tasks") or ()))
             facts = {"episode": float(row["episode_index"])} | ({"task": tasks} if tasks else {})
             found[int(row["episode_index"])] = (int(row["length"]), facts)
-        return found
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"The episodes in {meta} cannot be read ({error}); copy again.") from None
+    return found

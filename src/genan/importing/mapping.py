@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -179,7 +178,7 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
             raise SettingError(f"{one.column!r} is given for both {one.name!r} and {other.name!r}.")
     # robot.toml speaks of tables; other formats stamp their samples themselves
     time = settings.time or (robot.log.time if robot.log.time in source.columns else None)
-    _refuse_missing({"time": time} if time else {}, source)
+    check_names(source.path, {"time": time} if time else {}, list(source.columns))
     unit = settings.time_unit or (None if settings.time else robot.log.time_unit)
     return ColumnMapping(joints, controls, time, time_factor(unit or time_unit_in_name(time or "")))
 
@@ -201,7 +200,8 @@ def _mapped(
     todo = f"say which is which with --{kind}s NAME=COLUMN, or"
     if any(columns.values()) or not ordered:
         wanted = {name: column or name for name, column in columns.items()}
-        _refuse_missing(wanted, source, f'; {todo} with log = "COLUMN" in robot.toml')
+        todo = f'; {todo} with log = "COLUMN" in robot.toml'
+        check_names(source.path, wanted, list(source.columns), todo)
     elif len(ordered) != len(channels):
         has, own = f"{len(ordered)} {kind}s ({listing(ordered)})", listing(columns)
         declares = f"the robot declares {len(channels)} ({own}); {todo} correct robot.toml"
@@ -216,15 +216,6 @@ def _mapped(
         shift = settings.offset.get(one.name, one.log.offset) * factor
         found.append(MappedColumn(one.name, wanted[one.name], unit, scale, shift))
     return tuple(found)
-
-
-def _refuse_missing(wanted: Mapping[str, str], source: LogSource, todo: str = "") -> None:
-    there = list(source.columns)
-    if missing := {name: column for name, column in wanted.items() if column not in there}:
-        words = [f"{c!r} (for {n!r})" if n != c else repr(c) for n, c in missing.items()]
-        near = get_close_matches(next(iter(missing.values())), there, n=1, cutoff=0.8)
-        hint = f" (is it {near[0]!r}?)" if near else ""
-        check_names(source.path, list(missing.values()), there, ", ".join(words) + hint, todo)
 
 
 def unit_factor(unit: str, wanted: str, *, what: str) -> float:

@@ -8,8 +8,6 @@ the names in ``q_names``), ``dt`` [s] or ``time`` [T] [s], and, to cut the rows 
 """
 
 import json
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -21,9 +19,9 @@ import numpy as np
 
 from genan import memory
 from genan.errors import DataError
-from genan.importing.source import LogSource, RawRecording, Stream, check_names, ends_with, files_in
+from genan.importing import source
+from genan.importing.source import LogSource, RawRecording, Stream, damage, ends_with, files_in
 
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, TypeError, RecursionError)
 _TIMES = ("time", "times", "t", "timestamp", "stamp")
 
 is_npz = partial(ends_with, endings=(".npz",))
@@ -72,17 +70,16 @@ class _Archive:
     """The arrays of an ``.npz`` file, and how they are cut into recordings."""
 
     def __init__(self, stem: str, path: Path) -> None:
-        self.path, what = path, "the archive"
+        self.path = path
         self.arrays: dict[str, np.ndarray] = {}
-        try:
+        damaged = lambda what: damage(f"{path}: {what} cannot be read", "; copy it again")
+        with damaged("the archive"):
             memory.check_npz(path)
             # Python objects in an archive could run code
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 for name in archive.files:
-                    what = f"the array {name!r}"
-                    self.arrays[name] = np.asarray(archive[name])
-        except _DAMAGE as error:
-            raise DataError(f"{path}: {what} cannot be read ({error}); copy it again.") from None
+                    with damaged(f"the array {name!r}"):
+                        self.arrays[name] = np.asarray(archive[name])
         if not self.arrays:
             raise DataError(f"{path} is an archive without arrays; there is nothing to import.")
         dt = self.arrays.get("dt", np.ones(1)).reshape(-1)
@@ -134,12 +131,10 @@ class _Archive:
         width, signals = prod(rest), {}
         if width > memory.MOST_COLUMNS:
             raise DataError(f"{self.path}: {data!r} has {width} columns; no robot has so many.")
-        try:
+        with damage(f"{self.path}: {mapping!r} is no list of signals"):
             for signal, (_, indices) in json.loads(str(self.arrays.get(mapping, "{}"))).items():
                 for number, k in enumerate(indices):
                     signals[signal if len(indices) == 1 else f"{signal}:{number}"] = data, int(k)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(f"{self.path}: {mapping!r} is no list of signals ({error}).") from None
         if not all(0 <= k < width for _, k in signals.values()):
             raise DataError(f"{self.path}: {mapping!r} names columns that {data!r} lacks.")
         plain = {f"{prefix.removesuffix('_') or data}:{k}": (data, k) for k in range(width)}
@@ -172,7 +167,7 @@ class _Archive:
     def read(self, names: Sequence[str], before: int) -> Iterator[RawRecording]:
         """The recordings; ``before``: bytes of the log that were read before this file."""
         there = [name for c in self.clocks for name in (*c.columns, *([c.time] if c.time else []))]
-        check_names(self.path, names, there)
+        source.check_names(self.path, names, there)
         size, rows = self.path.stat().st_size, max(1, *(clock.rows for clock in self.clocks))
         for name, facts, part in self.cuts:
             streams = []
@@ -181,6 +176,6 @@ class _Archive:
                 if set(own) - {clock.time}:
                     places = [clock.columns.get(name, (name, 0)) for name in own]
                     columns = [self.arrays[of].reshape(clock.rows, -1)[part, k] for of, k in places]
-                    time = self.arrays[clock.time][part].astype(float) if clock.time else None
-                    streams.append(Stream.of(own, time, columns))
+                    time = self.arrays[clock.time][part] if clock.time else None
+                    streams.append(Stream.of(time, dict(zip(own, columns, strict=True))))
             yield RawRecording(name, tuple(streams), facts, before + size * part.stop // rows)

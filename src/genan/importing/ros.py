@@ -30,7 +30,7 @@ from jaxtyping import Int, UInt8
 
 from genan import memory
 from genan.errors import DataError, SettingError, listing
-from genan.importing.source import LogSource, RawRecording, Stream, natural_order
+from genan.importing.source import LogSource, RawRecording, Stream, damage, natural_order
 
 #: How bytes are laid out: CDR (ROS 2, numbers at multiples of their size) or ROS 1 (packed).
 Wire = Literal["cdr", "ros1"]
@@ -368,7 +368,7 @@ def _mcap_parts(folder: Path) -> list[Path]:
     from ruamel.yaml.error import YAMLError
 
     about = folder / "metadata.yaml"
-    try:
+    with damage(f"{about} is damaged", f"; run 'ros2 bag reindex {folder}'", YAMLError):
         text = about.read_text()
         if re.search("<<|!!", text):  # entries that are merged may double, and double again
             raise ValueError("a recorder writes no tags and no merged entries")
@@ -376,8 +376,6 @@ def _mcap_parts(folder: Path) -> list[Path]:
         plain = (facts.get("compression_mode") or "none").lower() == "none"
         mcap = facts["storage_identifier"] == "mcap" and plain
         names = [Path(name).name for name in facts["relative_file_paths"]] if mcap else []
-    except (YAMLError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise DataError(f"{about} is damaged ({error}); run 'ros2 bag reindex {folder}'.") from None
     if missing := [name for name in names if not (folder / name).is_file()]:
         raise DataError(f"The bag {folder} lacks {listing(missing)}, which metadata.yaml lists.")
     return [folder / name for name in names]
@@ -408,11 +406,9 @@ class MessageLayout:
             raise DataError(f"A message is not in plain CDR ({came}); use a middleware that is.")
         self._left = MOST_FIELDS
         self._order: Literal["<", ">"] = "<" if not self._aligned or message[1] else ">"
-        try:
+        other = f"A message of type {name!r} does not follow its definition in the file"
+        with damage(other, ": it is damaged, or of another version"):
             self._message(name, ("",), (), 0)
-        except (IndexError, ValueError) as error:
-            other = f"A message of type {name!r} does not follow its definition in the file"
-            raise DataError(f"{other} ({error}): it is damaged, or of another version.") from None
         self.places: Int[np.ndarray, " m"] = np.concatenate(self._fixed)
         self.bytes: UInt8[np.ndarray, " m"] = np.frombuffer(message, np.uint8)[self.places]
 
@@ -564,15 +560,15 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
 def _columns(bags: Sequence[Bag], stamps: str) -> dict[str, str]:
     """Every number of the first message of every topic that can be read."""
     found: dict[str, str] = {}
-    topics = {name: t for bag in reversed(bags) for name, t in bag.topics.items() if t.first}
-    for name in dict.fromkeys(name for bag in bags for name in bag.topics if name in topics):
-        topic = topics[name]
+    for name in dict.fromkeys(name for bag in bags for name in bag.topics):
+        topics = [bag.topics[name] for bag in bags if name in bag.topics]
+        topic = next((topic for topic in topics if topic.first), topics[0])
         if topic.first is None or topic.refused:
             continue
         receipt, message = topic.first
         with suppress(DataError):  # a message that cannot be read has no columns
             *_, header = topic.read([message], [receipt], (), stamps)
-            count = sum(bag.topics[name].count for bag in bags if name in bag.topics)
+            count = sum(topic.count for topic in topics)
             stamp = "header.stamp" if header else "its receipt"
             words = f"{count} messages of {topic.type}, time of {stamp}"
             paths = topic.layout(message).paths()

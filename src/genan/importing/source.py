@@ -7,16 +7,20 @@ writing are the same for all formats and live elsewhere in ``genan.importing``.
 import importlib
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import DataError, listing, refuse
+from genan.errors import DataError, import_extra, listing, refuse
 
 #: Module of each format, with the functions ``is_FORMAT(path)`` and ``open_FORMAT(path)``, and the
 #: optional libraries it needs; in the order in which a file is tried for them.
@@ -30,6 +34,9 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "csv": ("table",),
 }
 
+#: What Python and NumPy raise when a file is not as they expect, and many libraries.
+DAMAGE: tuple[type[Exception], ...] = (ValueError, TypeError, LookupError, AttributeError, OSError)
+DAMAGE += (EOFError, RecursionError, BadZipFile, zlib.error)
 #: What a log says of a recording (``kind``, ``kp_firmware``, ...), to choose recordings by.
 Facts = Mapping[str, str | float]
 Names = Sequence[str]  # Of columns.
@@ -45,10 +52,11 @@ class Stream:
     values: Float[np.ndarray, "n k"]  # In the log's own units, one column for each name.
 
     @classmethod
-    def of(cls, names: Names, time: Stamps | None, columns: Sequence[np.ndarray]) -> "Stream":
+    def of(cls, time: Stamps | None, columns: Mapping[str, np.ndarray]) -> "Stream":
         """A stream of columns [n], in single precision where that holds them all exactly."""
-        dtype = np.result_type(np.float32, *(column.dtype for column in columns))
-        return cls(tuple(names), time, np.stack(columns, axis=1, dtype=dtype))
+        dtype = np.result_type(np.float32, *(column.dtype for column in columns.values()))
+        stamps = None if time is None else time.astype(float)
+        return cls(tuple(columns), stamps, np.stack([*columns.values()], axis=1, dtype=dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +67,13 @@ class RawRecording:
     streams: tuple[Stream, ...]  # One for each clock: in a bag, one or more for each topic.
     facts: Facts = field(default_factory=dict)
     done: int = 0  # Bytes of the log that are read up to here, for the progress bar.
+
+    @classmethod
+    def of(
+        cls, name: str, time: Stamps | None, columns: Mapping[str, np.ndarray], *more: Any
+    ) -> "RawRecording":
+        """A recording on one clock; ``more``: its facts, and the bytes that are read."""
+        return cls(name, (Stream.of(time, columns),), *more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +120,7 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
         (stamps != "auto" and format != "rosbag", f"{bag}, so leave out --stamps."),
     )
     for library in FORMATS[format][1:]:
-        try:
-            importlib.import_module(library)
-        except ImportError:
-            needs = f"Logs in the format {format!r} need the library {library}"
-            raise DataError(f"{needs}; run: pip install 'genan[logs]'.") from None
+        import_extra(library, f"Logs in the format {format!r}", "logs", DataError)
     opened = _function("open", format)
     return opened(path, stamps) if format == "rosbag" else opened(path)
 
@@ -119,21 +130,37 @@ def _function(verb: Literal["is", "open"], format: str) -> Any:
     return getattr(module, f"{verb}_{format}")
 
 
+@contextmanager
+def damage(fault: str, todo: str = "", *kinds: type[Exception]) -> Iterator[None]:
+    """What goes wrong in this block, in the ways of ``DAMAGE`` and of ``kinds``, becomes a
+    ``DataError``: ``fault``, what went wrong in brackets, and ``todo``."""
+    try:
+        yield
+    except MemoryError:  # that of Arrow is of its own kind, too
+        raise
+    except (*DAMAGE, *kinds) as error:
+        words = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{fault} ({words}){todo}.") from None
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON table in a file."""
-    try:
+    with damage(f"{path} cannot be read", "; copy it again"):
         return dict(json.loads(path.read_bytes()))
-    except (ValueError, TypeError, OSError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read ({error}); copy it again.") from None
 
 
 def check_names(
-    where: Path | str, names: Names, there: Names, words: str = "", todo: str = ""
+    where: Path | str, names: Names | Mapping[str, str], there: Names, todo: str = ""
 ) -> None:
-    """Refuse columns that are not in a log; ``words``: what the message calls them."""
-    if missing := [name for name in names if name not in there]:
+    """Refuse columns that are not in a log; ``names``: the columns, or, where a person may have
+    mistyped them, each by what it is for."""
+    wanted = names if isinstance(names, Mapping) else dict(zip(names, names, strict=True))
+    if missing := {name: column for name, column in wanted.items() if column not in there}:
+        words = [f"{c!r} (for {n!r})" if n != c else repr(c) for n, c in missing.items()]
+        near = get_close_matches(next(iter(missing.values())), there, n=1, cutoff=0.8)
+        hint = f" (is it {near[0]!r}?)" if near and wanted is names else ""
         have = listing(there[:60]) + (f" and {len(there) - 60} more" if len(there) > 60 else "")
-        lacks = f"{where} has no column {words or listing(missing)}"
+        lacks = f"{where} has no column {', '.join(words)}{hint}"
         raise DataError(f"{lacks}; the columns there are: {have}{todo}.")
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from genan import memory
 from genan.errors import DataError, listing
 from genan.importing.mapping import time_factor, time_unit_in_name
-from genan.importing.source import LogSource, RawRecording, Stream, check_names, ends_with, files_in
+from genan.importing.source import LogSource, RawRecording, check_names, damage, ends_with, files_in
 
 #: Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN.
 Columns = dict[str, np.ndarray]
@@ -90,8 +90,7 @@ def _open(
             columns = read_file(file, list(dict.fromkeys([*names, *([time] if time else [])])))
             stamps = columns[time] * time_factor(time_unit_in_name(time)) if time else None
             done += file.stat().st_size
-            stream = Stream.of(list(columns), stamps, list(columns.values()))
-            yield RawRecording(recording, (stream,), {}, done)
+            yield RawRecording.of(recording, stamps, columns, {}, done)
 
     tables = list(files.values())
     return LogSource(format, path, tables, columns_of(tables[0]), read, [(n, {}) for n in files])
@@ -107,17 +106,11 @@ def time_column(names: Sequence[str]) -> str | None:
 @contextmanager
 def parquet_file(path: Path) -> Iterator[Any]:
     """An open Parquet file; damage becomes a ``DataError``."""
-    import pyarrow
-    from pyarrow import parquet
+    from pyarrow import ArrowException, parquet
 
-    try:
-        with parquet.ParquetFile(path) as file:
-            yield file
-    except MemoryError:
-        raise
-    except (pyarrow.ArrowException, OSError) as error:
-        words = str(error).splitlines()[0]
-        raise DataError(f"{path} cannot be read as Parquet ({words}); copy it again.") from None
+    fault = f"{path} cannot be read as Parquet"
+    with damage(fault, "; copy it again", ArrowException), parquet.ParquetFile(path) as file:
+        yield file
 
 
 def parquet_names(path: Path) -> list[str]:
@@ -206,7 +199,7 @@ def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
     found = sniff(path)
     if found.empty:
         return {name: np.zeros(0) for name in types}
-    try:
+    with damage(f"{path} cannot be read as a table of numbers"):
         if found.delimiter == " " or find_spec("pyarrow") is None:  # it knows one blank, not many
             own = [found.names.index(name) for name in types]
             number = partial(_number, decimal=found.decimal)
@@ -225,9 +218,6 @@ def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
         parse = arrow.ParseOptions(delimiter=found.delimiter, invalid_row_handler=wrong)
         read = arrow.ReadOptions(column_names=found.names, skip_rows=found.skip)
         table = arrow.read_csv(path, read, parse, convert)
-    except ValueError as error:
-        words = str(error).splitlines()[0].rstrip(".")
-        raise DataError(f"{path} cannot be read as a table of numbers: {words}.") from None
     return {name: table.column(name).to_numpy() for name in types}
 
 

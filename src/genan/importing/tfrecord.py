@@ -8,7 +8,6 @@ is one: ``name#0``, ``name#1``, ...
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path, PureWindowsPath
@@ -18,7 +17,7 @@ import numpy as np
 
 from genan import memory
 from genan.errors import DataError, listing
-from genan.importing.source import LogSource, RawRecording, Stream, check_names, read_json
+from genan.importing.source import LogSource, RawRecording, check_names, damage, read_json
 
 #: The lists of a ``tf.train.Example``, by name.
 Features = dict[str, np.ndarray | list[bytes]]
@@ -79,15 +78,15 @@ def open_tfrecord(path: Path) -> LogSource:
                 check_names(where, names, list(known))
                 edges = [0, *(np.flatnonzero(first[1:] | last[:-1]) + 1).tolist(), steps]
                 for k, (a, b) in enumerate(pairwise(edges)):
-                    stream = Stream.of(names, None, [known[name][a:b] for name in names])
                     stretch = name if len(edges) == 2 else f"{name}#{k}"
-                    yield RawRecording(stretch, (stream,), facts, done + end)
+                    own = {column: known[column][a:b] for column in names}
+                    yield RawRecording.of(stretch, None, own, facts, done + end)
             done += file.stat().st_size
 
     commands = [name for name in columns if name.split(":")[0] == "action"]
-    found = LogSource("tfrecord", path, files, columns, read, commands=commands)
-    positions = [f"observation/state:{i}" for i in range(4)]
-    return replace(found, period=PERIOD, positions=positions) if pamy2 else found
+    positions = [f"observation/state:{i}" for i in range(4)] if pamy2 else ()
+    own = None, PERIOD if pamy2 else None, positions, commands
+    return LogSource("tfrecord", path, files, columns, read, *own)
 
 
 def _shards(path: Path) -> list[Path]:
@@ -171,10 +170,8 @@ def example_features(record: bytes, where: str) -> Features:
     """The lists of a ``tf.train.Example``, by name; ``where`` is for the refusal."""
     from google.protobuf.message import DecodeError
 
-    try:
+    with damage(f"{where} cannot be read: it is no tf.train.Example", "", DecodeError):
         entries = _example_class().FromString(record).features.feature
-    except DecodeError as error:
-        raise DataError(f"{where} cannot be read: it is no tf.train.Example ({error}).") from None
     found: Features = {}
     for entry in entries:
         kind = next(filter(entry.value.HasField, ("bytes_list", *_NUMBERS)), "float_list")
@@ -198,8 +195,6 @@ def _step_widths(path: Path) -> dict[str, int]:
             shape = (node["tensor"].get("shape") or {}).get("dimensions") or [1]
             found[name[6:]] = int(np.prod([int(size) for size in shape]))
 
-    try:
+    with damage(f"{path} is not as TensorFlow Datasets writes it"):
         walk(read_json(path) if path.is_file() else {}, "")
-    except (TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path} is not as TensorFlow Datasets writes it ({error}).") from None
     return {name: width for name, width in found.items() if width > 0}

@@ -8,7 +8,7 @@ import re
 import textwrap
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,14 +249,6 @@ def task_words(task: str) -> str:
     return task_entry(task).title if task in task_names() else task
 
 
-def scaled(value: Value | None, factor: float) -> Value | None:
-    """A value in another unit."""
-    if value is None:
-        return None
-    low, high = (None if end is None else factor * end for end in (value.low, value.high))
-    return replace(value, mean=factor * value.mean, low=low, high=high)
-
-
 def success(trials: TransferResult) -> Value:
     """The success rate with Wilson's interval [%]."""
     return _share(trials.succeeded, len(trials.completed))
@@ -285,8 +277,8 @@ def error_chart(found: Found[Any]) -> Figure:
     ahead = {step: float(f"{step * run.dt:.6g}") for step in steps}
     lines: dict[str, Curve] = {}
     for model in run.models[:LINES]:
-        reached = (step for step in steps if step <= len(model.curve))
-        lines[model.name] = {ahead[k]: scaled(model.curve[k - 1], factor) for k in reached}
+        curve = [value and value.times(factor) for value in model.curve]
+        lines[model.name] = {ahead[k]: curve[k - 1] for k in steps if k <= len(curve)}
     words = {"trajectories": run.trajectories, "step": time_ahead(run.dt), "unit": unit}
     drawn = _line_chart("error", lines, f"-{slug(found.label)}", **words)
     return replace(drawn, logarithmic=True)
@@ -307,16 +299,10 @@ def _successes(run: ArtifactRecord) -> Curve:
     return {float(f"{steps / 1e6:.4g}"): Value(100.0 * part) for steps, part in sound}
 
 
-#: Charts of runs: what has one each, and the curve of a run.
-_CURVES: Mapping[str, tuple[str, Callable[[ArtifactRecord], Curve]]] = {
-    "fitting": ("loss", validation_losses),
-    "training": ("task", _successes),
-}
-
-
 def curve_charts(kind: str, found: Sequence[Found[ArtifactRecord]]) -> Iterator[Figure]:
     """Of the "fitting" of actuators or "training" of policies: a chart for each loss or task."""
-    field, curve = _CURVES[kind]
+    fitting = kind == "fitting"
+    field, curve = ("loss", validation_losses) if fitting else ("task", _successes)
     rows: dict[str, list[tuple[str, Curve]]] = {}
     for one in found:
         if line := curve(one.content):

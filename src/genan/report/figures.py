@@ -246,15 +246,15 @@ def _draw_disagreement(panel: "Axes", calibration: Calibration) -> None:
 
 def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> None:
     """A strip for each of the worst trajectories; in it one row per joint."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
+    from matplotlib.colors import LinearSegmentedColormap
 
     top, nq = max(_NOVELTY), len(novelty.joints)
     steps = [(at / top, colour) for at, colour in _NOVELTY.items()]
-    shades, scale = LinearSegmentedColormap.from_list("novelty", steps), Normalize(0.0, top)
+    shades = LinearSegmentedColormap.from_list("novelty", steps)
+    look: Any = {"cmap": shades, "vmax": top, "aspect": "auto", "interpolation": "nearest"}
     for panel, strip in zip(axes, novelty.strips, strict=False):
-        look: Any = {"cmap": shades, "norm": scale, "aspect": "auto", "interpolation": "nearest"}
-        panel.imshow(strip.score.T, extent=(0.0, strip.duration, nq, 0), **look)
+        extent = 0.0, strip.duration, nq, 0
+        shown = panel.imshow(strip.score.T, vmin=0.0, extent=extent, **look)
         panel.set_yticks(np.arange(nq) + 0.5, labels=list(novelty.joints), fontsize=6)
         panel.tick_params(axis="y", length=0)
         panel.grid(visible=False)
@@ -264,5 +264,5 @@ def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> Non
     axes[-1].set_xlabel("time [s]")
     box = axes[0].get_position()
     bar = figure.add_axes((1.0 - 0.52 / figure.get_figwidth(), box.y0, 0.01, box.height))
-    figure.colorbar(ScalarMappable(scale, shades), cax=bar, ticks=[0.0, 1.0, 2.0, 3.0])
+    figure.colorbar(shown, cax=bar, ticks=[0.0, 1.0, 2.0, 3.0])
     bar.set_title("score", fontsize=6.5, color=GREY)

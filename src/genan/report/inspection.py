@@ -180,7 +180,7 @@ def signals_figure(inspection: Inspection) -> "Figure":
         panel.set(xlabel="time in the recording [s]", ylabel="length [s]", ylim=(0.0, None))
         first = f"first {GAPS_LISTED} of " if timing.gap_count > GAPS_LISTED else ""
         label(panel, "Gaps", f"{first}{timing.gap_count}{'' if first else ' in all'}")
-    for panel in (panel for row in grid for panel in row):
+    for panel in figure.axes:
         handles, labels = panel.get_legend_handles_labels()
         if handles:
             panel.legend(handles, labels, fontsize=6, ncols=1 + len(labels) // 7, handlelength=1.2)

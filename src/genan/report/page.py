@@ -185,9 +185,9 @@ def _about(material: Material) -> dict[str, list[str]]:
 
 def _measured(value: Value | None, unit: str, factor: float = 1.0, ends: bool = True) -> str:
     """A value with its interval and unit: "4.44 (4.31 to 4.59) deg"."""
-    value = charts.scaled(value, factor)
     if value is None:
         return "without bound"
+    value = value.times(factor)
     low, high = (value.low, value.high) if ends else (None, None)
     return f"{words.interval(value.mean, low, high, unit)} {unit}"
 

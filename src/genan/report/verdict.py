@@ -1,14 +1,15 @@
 """What to do with an evaluation: how far to trust the model, where not, and what to record next."""
 
+from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any
 
 from genan.evaluation.accuracy import Stretch
 from genan.evaluation.actuators import CrossValidation, Evaluation
 from genan.files import sentences
 
 ENOUGH = 8  # From this many recordings on a difference can be certain (chance alone: 1 in 256).
+_said = partial(sentences, Path(__file__).with_name("templates") / "verdict.txt", enough=ENOUGH)
 
 
 def verdict(found: Evaluation) -> tuple[str, ...]:
@@ -26,8 +27,3 @@ def cross_validation_verdict(found: CrossValidation) -> tuple[str, ...]:
 def why_words(one: Stretch) -> str:
     """What is new about it."""
     return " ".join(_said("why", one))
-
-
-def _said(macro: str, *facts: Any) -> tuple[str, ...]:
-    template = Path(__file__).with_name("templates") / "verdict.txt"
-    return sentences(template, macro, *facts, enough=ENOUGH)

@@ -14,14 +14,12 @@ from jaxtyping import Float
 from safetensors.numpy import save as tensor_bytes
 
 from genan.errors import refuse
-from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, render, run_module
+from genan.files import OPSET, OnnxGraph, open_session, place_file
 from genan.rl import numpy_policy
 from genan.rl.contract import KIND, PolicyError
 from genan.rl.policy import Policy
-from genan.signature import SIGNATURE
 
 TOLERANCE = 1e-5  # Largest difference from the policy, as a part of the largest action.
-RUNTIME, README = "numpy_policy.py", "README.txt"
 REACHES = (0.1, 3.0, 1000.0)  # Of the observations compared [std]; the last ones hit the clip.
 
 _OPERATORS = {"leaky_relu": "LeakyRelu", "elu": "Elu", "tanh": "Tanh"}  # Slopes as by default.
@@ -34,12 +32,8 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     to use them. A folder that is there keeps its other files. Returns ``out``."""
     source = Path(artifact_folder)
     policy = Policy.load(source)
-    contents = KIND.contents(source, SIGNATURE)
-    contents[RUNTIME] = Path(numpy_policy.__file__).read_bytes()
-    readme = Path(__file__).with_name("numpy_readme.txt")
-    contents[README] = render(readme, contract=policy.contract).encode()
     check = lambda folder: _accept("NumPy", policy, difference_numpy(policy, folder))
-    return place_folder(Path(out), contents, check)
+    return KIND.export_numpy(source, Path(out), numpy_policy, check, contract=policy.contract)
 
 
 def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path:
@@ -55,11 +49,7 @@ def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path
 
 def difference_numpy(policy: Policy, folder: Path | str) -> float:
     """Largest difference of the export in ``folder``, run by its own ``numpy_policy.py``."""
-    runtime = run_module(Path(folder) / RUNTIME)
-    try:
-        exported = runtime.load(folder)
-    except runtime.NumpyPolicyError as error:
-        raise PolicyError(str(error)) from None
+    exported = KIND.load_export(Path(folder), numpy_policy)
     # The runtime treats a batch, one observation, and one in parts differently.
     names, sizes = zip(*exported.layout, strict=True)
     named = lambda x: dict(zip(names, np.split(x, np.cumsum(sizes)[:-1]), strict=True))

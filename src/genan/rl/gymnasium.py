@@ -71,12 +71,15 @@ def make_vector_env(
     pool: int = POOL,
 ) -> "GenanVectorEnv":
     """``num_envs`` robots in ``task``."""
-    settings = replace(task_settings(task) if settings is None else settings, pool=pool)
+    usual = task_entry(task).settings.robot
+    if not isinstance(actuators, Ensemble):
+        actuators = load(actuators or bundled_actuators(usual))
+    arm = actuators.contract.find_robot(actuators.record, robot, usual=usual)
+    settings = settings or task_settings(task, robot=arm, record=actuators.record)
     mine = settings.name
     refuse((mine != task, f"The settings are those of {mine!r}, not of {task!r}."))
-    if not isinstance(actuators, Ensemble):
-        actuators = load(actuators or bundled_actuators(settings.robot))
-    made = load_environment(settings, actuators, envs=num_envs, robot=robot, stagger=False)
+    settings = replace(settings, pool=pool)
+    made = load_environment(settings, actuators, envs=num_envs, robot=arm, stagger=False)
     return GenanVectorEnv(made, autoreset_mode=autoreset_mode)
 
 

@@ -20,15 +20,16 @@ in float32, as genan does. SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations  # this file is written for Python 3.8 and later
 
-import hashlib
-import json
 import math
 import sys
 import timeit
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable  # noqa: UP035
 
 import numpy as np
+
+from genan.sealed import floats, read_sealed
 
 WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
 FORMAT, VERSIONS = "genan policy", (1, 2)
@@ -45,16 +46,16 @@ class NumpyPolicyError(ValueError):
     """The policy is missing, damaged or used wrongly; the message is one sentence for a person."""
 
 
+KIND = SimpleNamespace(
+    format=FORMAT, versions=VERSIONS, weights=WEIGHTS, contract=CONTRACT, error=NumpyPolicyError,
+    none="There is no policy", again="train again", reader="this file",
+)  # fmt: skip
+
+
 def load(folder: Path | str) -> NumpyPolicy:
     """Read an export folder, or the --out of 'genan train', and check everything in it."""
-    folder = Path(folder)
-    _refuse(not folder.is_dir(), f"There is no policy in {folder}: no such folder.")
-    settings, path = _read_contract(folder / CONTRACT), folder / WEIGHTS
-    weights = _read(path)
-    other = hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256")
-    pair = f"{path} does not belong to the {CONTRACT} next to it, or is damaged"
-    _refuse(other, f"{pair} (its checksum differs); fetch both files again or train again.")
-    return NumpyPolicy(settings, _parse_tensors(weights, path), where=str(path))
+    settings, arrays = read_sealed(Path(folder), KIND)
+    return NumpyPolicy(settings, arrays, where=str(Path(folder) / WEIGHTS))
 
 
 class NumpyPolicy:
@@ -129,7 +130,7 @@ class NumpyPolicy:
         Args:
             observation: the parts of ``layout``, one after the other [..., n], not standardised.
         """
-        x = _floats("observation", observation)
+        x = floats("observation", observation, NumpyPolicyError)
         if x.shape[-1:] != (self._inputs,):
             parts = ", ".join(f"{name} {size}" for name, size in self.layout)
             shape = f"[..., {self._inputs}] ({parts}), not {list(x.shape)}"
@@ -153,7 +154,7 @@ class NumpyPolicy:
             raise NumpyPolicyError(f"The policy's observation is made of {wanted}, not of {came}.")
         x = np.empty(self._inputs, np.float32)
         for name, place in self._places.items():
-            value, size = _floats(name, parts[name]), place.stop - place.start
+            value, size = floats(name, parts[name], NumpyPolicyError), place.stop - place.start
             if value.shape != (size,) and not (value.ndim == 0 and size == 1):
                 came = str(list(value.shape))
                 raise NumpyPolicyError(f"{name} must have the shape [{size}], not {came}.")
@@ -194,57 +195,6 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def _refuse(wrong: Any, sentence: str) -> None:
     if wrong:
         raise NumpyPolicyError(sentence)
-
-
-def _read(path: Path) -> bytes:
-    both = f"a policy is the two files {WEIGHTS} and {CONTRACT}"
-    _refuse(not path.exists(), f"There is no {path}; {both}.")
-    return path.read_bytes()
-
-
-def _floats(name: str, value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value, np.float32)
-    except (TypeError, ValueError):
-        raise NumpyPolicyError(f"{name} must be an array of numbers.") from None
-
-
-def _read_contract(path: Path) -> dict[str, Any]:
-    """Everything in ``policy.json``, checked against its own seal."""
-    content = _read(path)
-    try:
-        settings: dict[str, Any] = json.loads(content)
-        seal = settings.pop("seal")
-        form, version = settings["format"], settings["version"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        wrong = f"{path} is not a contract of genan, or is damaged"
-        raise NumpyPolicyError(f"{wrong}; fetch it again or train again.") from None
-    reads = f"this file reads {FORMAT!r}, version {' and '.join(map(str, VERSIONS))}"
-    other = form != FORMAT or version not in VERSIONS
-    _refuse(other, f"{path} is of format {form!r}, version {version}; {reads}.")
-    whole = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    changed = f"{path} was changed after genan wrote it (its seal does not fit)"
-    _refuse(seal != whole, f"{changed}; take the original, or train again.")
-    return settings
-
-
-def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
-    """Arrays of a safetensors file: length of the header (8 bytes), header (JSON), numbers."""
-    try:
-        start = 8 + int.from_bytes(content[:8], "little")
-        header = json.loads(content[8:start])
-        header.pop("__metadata__", None)
-        arrays = {}
-        for name, entry in header.items():
-            first, last = (start + int(offset) for offset in entry["data_offsets"])
-            if entry["dtype"] != "F32":
-                raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
-            numbers = np.frombuffer(content[first:last], "<f4")
-            arrays[name] = numbers.astype(np.float32).reshape(entry["shape"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        said = f"{path} cannot be read ({error}); fetch it again or train again."
-        raise NumpyPolicyError(said) from None
-    return arrays
 
 
 def _time(folder: str, calls: int = 5000) -> str:

@@ -64,6 +64,13 @@ class TrainingResult:
         """Whether the training came to its end."""
         return self.judgement is not None
 
+    def late_gain(self) -> float:
+        """How much the share of successful episodes still rose over the last fifth of them."""
+        rates = [point["episode/success"] for point in self.curve if "episode/success" in point]
+        tenth = max(1, len(rates) // 10)
+        early, late = rates[-2 * tenth : -tenth], rates[-tenth:]
+        return float(np.mean(late) - np.mean(early)) if early else 0.0
+
     def __repr__(self) -> str:
         end = "" if self.finished else ", stopped"
         return f"TrainingResult({self.policy}, {self.steps:,} steps{end})"

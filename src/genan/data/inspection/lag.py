@@ -111,12 +111,11 @@ DIRECT = STRUCTURES[2]
 def _joint_lag(
     t: Trajectories, column: int, commands: "Commands", quantum: float | None
 ) -> JointLag:
-    if not len(commands.rows):
-        return JointLag(t.joints[column])
-    q, delays = averaged(t.q, commands.stride), commands.delays
+    q = weighted(t.q, commands.mean)
     response = Response(commands, q, column)
     if not response.bend.any():
         return JointLag(t.joints[column])
+    delays = commands.delays
     judged = {one: response.judge(one) for one in STRUCTURES}
     structure = min(STRUCTURES, key=lambda one: one.factor * judged[one][0].min())
     costs, explained = judged[structure]
@@ -155,6 +154,7 @@ class Commands:
     def __init__(self, trajectories: Trajectories, stride: int, longest: float) -> None:
         lengths, dt = trajectories.lengths, trajectories.dt
         self.stride, self.rows = stride, np.zeros(0, np.int64)
+        self.mean = np.full(stride, 1.0 / stride)
         usable = int(np.quantile(lengths, 0.5))
         furthest = min(round(longest / dt), usable // 4)
         memory = min(round(MEMORY / dt) + furthest, usable // 2)
@@ -174,14 +174,12 @@ class Commands:
         self.rows, self.moving, self.delays = rows, moving[keep], np.arange(-1, furthest + 1)
         self.raw = (u[:, keep] - u[rows][:, keep].mean(axis=0)) / deviation[keep]
         # averaged over a stride once, twice, ...: what a degree of integration makes of commands
-        splines = [averaged(self.raw, stride)]
+        splines = [weighted(self.raw, self.mean)]
         for _ in range(3):
-            splines.append(averaged(splines[-1], stride))
+            splines.append(weighted(splines[-1], self.mean))
         # a command is held for a whole sample
         for degree, weights in ((2, (0.5, 0.5)), (3, (1 / 6, 4 / 6, 1 / 6))):
-            free, held = splines[degree], splines[degree].copy()
-            held[2:] = sum(w * free[2 - k : len(held) - k] for k, w in enumerate(weights))
-            splines[degree] = held
+            splines[degree] = weighted(splines[degree], weights)
         # instruments: averages of commands, the older the wider
         fine, sums, columns = furthest + 4 * stride, np.cumsum(splines[0], axis=0), []
         place, width = 0.0, float(max(1, fine * len(keep) // INSTRUMENTS))
@@ -206,7 +204,7 @@ class Response:
     def __init__(self, commands: Commands, q: Positions, column: int, shift: int = 0) -> None:
         rows, s, joint = np.roll(commands.rows, shift), commands.stride, q[:, column]
         bend = joint[rows] - 2.0 * joint[rows - s] + joint[rows - 2 * s]
-        speed = float(np.sqrt(np.mean((joint[rows] - joint[rows - s]) ** 2)))
+        speed = float(np.linalg.norm(joint[rows] - joint[rows - s]) / max(1, len(rows)) ** 0.5)
         self.commands, self.bend = commands, np.zeros(0)
         if not (speed > 0.0 and bend.any()):
             return
@@ -236,12 +234,7 @@ class Response:
         past = orthonormal(self.past[:, : self.past.shape[1] - 3 + structure.past], rank=1e-10)
         bend = self.bend - past @ (past.T @ self.bend)
         taps = taps / np.sqrt((taps**2).sum(axis=1, keepdims=True) + 1e-300)
-        taps = taps - past @ (past.T @ taps)
-        across = np.swapaxes(taps, 1, 2)
-        along = across @ bend
-        normal = across @ taps + 1e-10 * np.eye(taps.shape[2])
-        gain = np.linalg.solve(normal, along[:, :, None])[:, :, 0]
-        return np.asarray(np.maximum(0.0, bend @ bend - (along * gain).sum(axis=1)) / self.noise)
+        return unexplained(bend, taps - past @ (past.T @ taps), 1e-10) / self.noise
 
     def judge(self, structure: Structure) -> tuple[Delays, Delays]:
         """At each delay what a structure leaves, its price added, in units of the noise's variance,
@@ -276,21 +269,25 @@ def _copied(commands: Commands, q: Position, quantum: float | None) -> int | Non
     values = commands.raw[(rows - 1)[:, None] - commands.delays]
     joint = q[rows] - q[rows].mean()
     taps = np.moveaxis(values - values.mean(axis=0), 1, 0)
-    across = np.swapaxes(taps, 1, 2)
-    normal = across @ taps + 1e-9 * len(joint) * np.eye(taps.shape[2])
-    gains = np.linalg.solve(normal, (across @ joint)[:, :, None])
-    left = np.sqrt(np.mean((joint - (taps @ gains)[:, :, 0]) ** 2, axis=1))
+    left = np.sqrt(unexplained(joint, taps, 1e-9 * len(joint)) / len(joint))
     close = max(0.5 * (quantum or 0.0), 1e-3 * float(joint.std()))
     return int(np.argmin(left)) if left.min() < close else None
 
 
-def averaged(values: Float[np.ndarray, "n m"], stride: int) -> Float[np.ndarray, "n m"]:
-    """Mean of each sample and the ``stride`` - 1 before it, trajectory boundaries ignored."""
-    if stride == 1:
-        return values
-    total, mean = np.cumsum(values, axis=0), values.copy()
-    mean[stride:] = (total[stride:] - total[:-stride]) / stride
-    return mean
+def weighted(values: Columns, weights: Delays | tuple[float, ...]) -> Columns:
+    """Sum of each sample and some before it, by weights; trajectory boundaries are ignored."""
+    from scipy.signal import lfilter  # slow to import
+
+    return np.asarray(lfilter(weights, 1.0, values, axis=0))
+
+
+def unexplained(target: Position, taps: Taps, ridge: float) -> Delays:
+    """Sum of squares that the best combination of the taps leaves of the target, at each delay."""
+    across = np.swapaxes(taps, 1, 2)
+    along = across @ target
+    normal = across @ taps + ridge * np.eye(taps.shape[2])
+    gain = np.linalg.solve(normal, along[:, :, None])[:, :, 0]
+    return np.asarray(np.maximum(0.0, target @ target - (along * gain).sum(axis=1)))
 
 
 def orthonormal(columns: Columns, *, rank: float = 1e-6) -> Float[np.ndarray, "rows r"]:

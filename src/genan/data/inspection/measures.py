@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.data.hdf5 import load_with_stamps
+from genan.data.hdf5 import Stamps, load_with_stamps
 from genan.data.trajectories import Lengths, Trajectories, finite_differences
 from genan.robot import Robot
 
@@ -48,7 +48,6 @@ GAPS_LISTED = 20  # Gaps that are listed one by one; the rest are counted.
 
 Values = Float[np.ndarray, " M"]
 Cells = Int[np.ndarray, " M"]
-Stamps = Float[np.ndarray, "_"]  # Of some samples [s].
 Runs = tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]
 
 
