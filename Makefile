@@ -95,7 +95,7 @@ $(DEMO)/test.h5: | env
 
 # A small ensemble, for two cores; interrupted, it goes on too.
 $(DEMO)/actuators/actuator.json: $(DEMO)/data.h5 | env
-	$(BIN)/genan fit --data $(DEMO)/data.h5 --robot pamy2 --members 3 --hidden 128 128 --epochs 30 --history-noise 0.0001745 --out $(DEMO)/actuators
+	$(BIN)/genan fit --data $(DEMO)/data.h5 --robot pamy2 --members 3 --hidden 128 128 --epochs 30 --out $(DEMO)/actuators
 
 $(DEMO)/reacher/policy.json: $(DEMO)/actuators/actuator.json | env
 	$(BIN)/genan train reacher --actuators $(DEMO)/actuators --num-envs 512 --ppo.num-minibatches 8 --steps 8000000 --out $(DEMO)/reacher

@@ -146,7 +146,7 @@ class UanEnvironment(eqx.Module):
         history = self.settings.history
         rows = state.row[:, None] - jnp.asarray(history.lags, jnp.int32) - history.delay
         q, u = state.q[:, :: history.stride], self.samples.u[rows]
-        features = jax.vmap(history.features)(q, u)
+        features = jax.vmap(lambda q, u: history.features(q, u, jnp))(q, u)
         return (features - self.scaling.input_mean) / self.scaling.input_std
 
     def step(self, state: UanState, action: Action, *, key: PRNGKeyArray) -> Stepped:

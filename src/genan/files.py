@@ -10,6 +10,8 @@ import hashlib
 import json
 import os
 import platform
+import re
+import runpy
 import shutil
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,16 +136,12 @@ class ArtifactFormat:
     def read(self, folder: Place) -> tuple[Json, dict[str, np.ndarray]]:
         """What the contract file says, and the arrays; all of it is checked."""
         settings, path = self.read_contract(Path(folder)), Path(folder) / self.weights
-        if not path.exists():
-            both = f"an artifact has the two files {self.weights} and {self.contract}"
-            raise self.error(f"There is no {path}; {both}.")
-        weights = path.read_bytes()
+        weights = sealed.read_file(path, self)
         check_weights(weights, settings, path, self)
         try:
             return settings, parse_tensors(weights)
         except SafetensorError as error:
-            again = f"fetch it again or {self.again}"
-            raise self.error(f"{path} cannot be read ({error}); {again}.") from None
+            raise sealed.refusal(path, f"cannot be read ({error})", self) from None
 
     def read_contract(self, folder: Path) -> Json:
         """Everything in the contract file, checked against its signature and its own seal."""
@@ -171,10 +169,10 @@ class ArtifactFormat:
 
     def load_export(self, folder: Path, runtime: types.ModuleType) -> Any:
         """What the runtime in an exported folder loads from it, in place of ``runtime``."""
-        exported = run_module(folder / Path(str(runtime.__file__)).name)
+        exported = runpy.run_path(str(folder / Path(str(runtime.__file__)).name))
         try:
-            return exported.load(folder)
-        except exported.KIND.error as error:
+            return exported["load"](folder)
+        except exported["KIND"].error as error:
             raise self.error(str(error)) from None
 
     def clear(self, out: Path, *, overwrite: bool, more: Sequence[str] = ()) -> None:
@@ -189,20 +187,7 @@ class ArtifactFormat:
         for name in names if overwrite else ():
             (out / name).unlink(missing_ok=True)
 
-    def check_arrays(self, arrays: Arrays, shapes: Mapping[str, Any], *, where: str) -> None:
-        """Refuse arrays of a wrong shape, not of float32, or with numbers that are not finite."""
-        for name, shape in shapes.items():
-            array = arrays.get(name)
-            if array is None or array.shape != shape:
-                came = "nothing" if array is None else list(array.shape)
-                fault = f"must hold {name} of shape {list(shape)}, but holds {came}"
-            elif array.dtype != np.float32:
-                fault = f"must hold {name} in float32, but holds {array.dtype}"
-            elif not np.isfinite(array).all():
-                fault = f"holds numbers in {name} that are not finite"
-            else:
-                continue
-            raise self.error(f"{where} {fault}; {self.again}.")
+    check_arrays = sealed.check_arrays  # with (arrays, shapes, where=...)
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -296,16 +281,9 @@ def _standalone(module: Path) -> bytes:
     """The text of a module that imports ``genan.sealed``, with what it needs of it in its place."""
     both = module, Path(sealed.__file__)
     own, text = (path.read_text(encoding="utf-8") for path in both)
-    line, body = "from genan.sealed import floats, read_sealed\n", text[text.index("\n\ndef ") :]
-    assert line in own
-    return own.replace(line, f"import hashlib\nimport json\n{body}").encode()
-
-
-def run_module(path: Path) -> types.ModuleType:
-    """The Python file at ``path`` as a module that nobody else knows."""
-    module = types.ModuleType(f"exported_{path.stem}")
-    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
-    return module
+    body = text[text.index("\n\ndef ") :]
+    before, after = re.split(r"(?m)^from genan\.sealed import .*\n", own)
+    return f"{before}import hashlib\nimport json\n{body}{after}".encode()
 
 
 class OnnxGraph:

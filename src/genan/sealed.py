@@ -18,9 +18,9 @@ def read_sealed(folder: Path, kind: Any) -> tuple[dict[str, Any], dict[str, np.n
     if not folder.is_dir():
         raise kind.error(f"{kind.none} in {folder}: no such folder.")
     path = folder / kind.contract
-    settings = parse_contract(_content(path, kind), path, kind)
+    settings = parse_contract(read_file(path, kind), path, kind)
     path = folder / kind.weights
-    weights = _content(path, kind)
+    weights = read_file(path, kind)
     check_weights(weights, settings, path, kind)
     return settings, _parse_tensors(weights, path, kind)
 
@@ -31,7 +31,7 @@ def parse_contract(content: bytes, path: Path, kind: Any) -> dict[str, Any]:
         settings: dict[str, Any] = json.loads(content)
         sealed, form, version = settings.pop("seal"), settings["format"], settings["version"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _bad(path, "is not a contract of genan, or is damaged", kind) from None
+        raise refusal(path, "is not a contract of genan, or is damaged", kind) from None
     if form != kind.format or version not in kind.versions:
         reads = f"{kind.format!r}, version {' and '.join(map(str, kind.versions))}"
         came = f"{path} is of format {form!r}, version {version}"
@@ -41,7 +41,7 @@ def parse_contract(content: bytes, path: Path, kind: Any) -> dict[str, Any]:
         raise kind.error(f"{changed}; take the original, or {kind.again} as you want it.")
     missing = [key for key in ("contract", "record", "weights_sha256") if key not in settings]
     if missing:
-        raise _bad(path, f"lacks {', '.join(map(repr, missing))}", kind)
+        raise refusal(path, f"lacks {', '.join(map(repr, missing))}", kind)
     return settings
 
 
@@ -49,7 +49,7 @@ def check_weights(weights: bytes, settings: dict[str, Any], path: Path, kind: An
     """Refuse arrays at ``path`` that are not those of the contract."""
     if hashlib.sha256(weights).hexdigest() != settings["weights_sha256"]:
         other = f"{kind.contract} next to it, or is damaged (its checksum differs)"
-        raise _bad(path, f"does not belong to the {other}", kind)
+        raise refusal(path, f"does not belong to the {other}", kind)
 
 
 def seal(settings: dict[str, Any]) -> str:
@@ -71,20 +71,37 @@ def _parse_tensors(content: bytes, path: Path, kind: Any) -> dict[str, np.ndarra
             numbers = np.frombuffer(content[first:last], "<f4")
             arrays[name] = numbers.astype(np.float32).reshape(entry["shape"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _bad(path, f"cannot be read ({error})", kind) from None
+        raise refusal(path, f"cannot be read ({error})", kind) from None
     return arrays
 
 
-def _content(path: Path, kind: Any) -> bytes:
+def check_arrays(kind: Any, arrays: Any, shapes: dict[str, Any], *, where: str) -> None:
+    """Refuse arrays of a wrong shape, not of float32, or with numbers that are not finite."""
+    for name, shape in shapes.items():
+        array = arrays.get(name)
+        if array is None or array.shape != shape:
+            came = "nothing" if array is None else list(array.shape)
+            fault = f"must hold {name} of shape {list(shape)}, but holds {came}"
+        elif array.dtype != np.float32:
+            fault = f"must hold {name} in float32, but holds {array.dtype}"
+        elif not np.isfinite(array).all():
+            fault = f"holds numbers in {name} that are not finite"
+        else:
+            continue
+        raise kind.error(f"{where} {fault}; {kind.again}.")
+
+
+def read_file(path: Path, kind: Any) -> bytes:
+    """One of the two files; refused where it is missing."""
     if not path.exists():
         both = f"{kind.weights} and {kind.contract} belong together"
         raise kind.error(f"There is no {path}; {both}.")
     return path.read_bytes()
 
 
-def _bad(path: Path, fault: str, kind: Any) -> Exception:
-    wrong: Exception = kind.error(f"{path} {fault}; fetch it again or {kind.again}.")
-    return wrong
+def refusal(path: Path, fault: str, kind: Any) -> Any:
+    """The error that says what is wrong with a file."""
+    return kind.error(f"{path} {fault}; fetch it again or {kind.again}.")
 
 
 def floats(name: str, value: Any, error: type[Exception]) -> np.ndarray:

@@ -12,7 +12,7 @@ from genan.errors import SettingError
 def test_delta_history_is_the_papers() -> None:
     """(x_t, x_{t-s} - x_t, ..., x_{t-sH} - x_t), first those of q, then those of u."""
     q, u = np.arange(8.0).reshape(4, 2) ** 2, np.arange(4.0)[:, None] * 10
-    found = np.asarray(History(3).features(jnp.asarray(q), jnp.asarray(u)))
+    found = np.asarray(History(3).features(jnp.asarray(q), jnp.asarray(u), jnp))
     expected = [*q[3], *(q[2] - q[3]), *(q[1] - q[3]), *(q[0] - q[3]), 30, -10, -20, -30]
     np.testing.assert_allclose(found, expected)
 
@@ -32,7 +32,7 @@ def test_sizes_and_lags(length: int, stride: int) -> None:
 
 
 def test_window_holds_every_stride_th_sample() -> None:
-    window = Window.at_rest(History(2, 3), jnp.zeros(1), jnp.zeros(1))
+    window = Window(History(2, 3), *jnp.zeros((2, 7, 1)))
     for k in range(1, 11):
         window = window.push(jnp.asarray([1.0 * k]), jnp.asarray([-1.0 * k]))
     assert window.q_history.ravel().tolist() == [4, 7, 10]
@@ -42,7 +42,7 @@ def test_window_holds_every_stride_th_sample() -> None:
 def test_a_delay_shifts_the_controls_alone() -> None:
     history = History(2, 3, delay=2)
     assert list(history.lags) == [6, 3, 0]
-    window = Window.at_rest(history, jnp.zeros(1), jnp.zeros(1))
+    window = Window(history, jnp.zeros((7, 1)), jnp.zeros((9, 1)))
     for k in range(1, 13):
         window = window.push(jnp.asarray([1.0 * k]), jnp.asarray([-1.0 * k]))
     assert window.q_history.ravel().tolist() == [6, 9, 12]
@@ -59,7 +59,7 @@ def test_many_at_once_are_the_same_as_one_by_one(history: History) -> None:
     many = history.features(q, u)
     assert many.shape == (7, history.inputs(3, 5))
     for k in range(7):
-        one = history.features(jnp.asarray(q[k]), jnp.asarray(u[k]))
+        one = history.features(jnp.asarray(q[k]), jnp.asarray(u[k]), jnp)
         np.testing.assert_allclose(many[k], np.asarray(one), atol=1e-6)
 
 

@@ -1,5 +1,7 @@
 """``genan train``: flags, words, Ctrl-C."""
 
+from types import SimpleNamespace
+
 import pytest
 from tests.actuator.ensembles import make_ensemble
 from tests.docs.typed import typed
@@ -76,10 +78,11 @@ def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
 )
 def test_the_end_says_whether_the_policy_is_worth_deploying(success, gain, words, tmp_path):
     curve = [{"episode/success": rate} for rate in [0.1] * 18 + [0.2, 0.2, 0.2 + gain, 0.2 + gain]]
-    result = TrainingResult(None, None, 0, [{}, *curve], 2, tmp_path)  # type: ignore[arg-type]
-    assert result.late_gain() == pytest.approx(gain)
+    result = SimpleNamespace(curve=[{}, *curve], faults=2, out=tmp_path)
+    late = TrainingResult.late_gain(result)  # type: ignore[arg-type]
+    assert late == pytest.approx(gain)
     judged = Judgement(1000, round(1000 * success), -2.0, {"error": 1.0}, 0)
-    said = sentences(SENTENCES, "end", judged, result, "genan play", [], result.late_gain())
+    said = sentences(SENTENCES, "end", judged, result, "genan play", [], late)
     assert words in " ".join(said) and f"{tmp_path}/fault.safetensors" in " ".join(said)
 
 

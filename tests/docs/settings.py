@@ -118,6 +118,13 @@ ELSEWHERE: dict[str, str] = {
             "genan train follow --actuators actuators --out runs/follow",
             "genan transfer follow --policy runs/follow",
         ),
+        "test_zoo": (
+            "genan collect --robot virtual-hydraulic-arm --trajectories 300 --out data.h5",
+            "genan collect --robot virtual-hydraulic-arm --trajectories 64 --seed 1 --out test.h5",
+            "genan fit --data data.h5 --robot hydraulic-arm --out actuators",
+            "genan evaluate --actuators actuators --data test.h5",
+            "genan transfer reacher --policy reacher --robot-seeds 0 1 2 --trials 20",
+        ),
         "rl/test_train": (
             "genan train reacher",
             "genan train reacher --actuators actuators --out reacher",

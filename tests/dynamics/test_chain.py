@@ -25,7 +25,7 @@ def test_derivative_of_step_inverse_and_inertia(robot: Robot, reference: Any) ->
         of_step = jnp.sum(weights[0] * q_next) + jnp.sum(weights[1] * qd_next)
         if robot.nq > 4:  # the step is the hard one to compile; once is enough for the others
             return of_step
-        of_inertia = jnp.sum(matrix * dynamics.effective_inertia(q))
+        of_inertia = jnp.sum(matrix * dynamics.mass_matrix(q))
         return of_step + of_inertia + jnp.sum(weights[2] * dynamics.inverse(q, qd, tau))
 
     with jax.enable_x64(True):

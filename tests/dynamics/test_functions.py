@@ -65,7 +65,6 @@ def test_results_have_the_precision_of_the_arguments(engine: str, dtype: str) ->
         for result in (
             *dynamics.step(q, qd, tau),
             dynamics.mass_matrix(q),
-            dynamics.effective_inertia(q),
             dynamics.bias(q, qd),
             dynamics.passive(q, qd),
             dynamics.inverse(q, qd, tau),

@@ -110,7 +110,7 @@ def test_missing_damaged_and_mixed_files(folder: Path) -> None:
     weights.write_bytes(bytes(flipped))
     assert "train again" in refused(folder)
     weights.unlink()
-    assert refused(folder).startswith(f"There is no {weights}; an artifact has the two files")
+    assert refused(folder).startswith(f"There is no {weights}; policy.safetensors and policy.json")
     weights.write_bytes(whole)
     other = eqx.tree_at(lambda p: p.scale_mean, policy(), jnp.zeros(8))
     other.save(folder.parent / "other")

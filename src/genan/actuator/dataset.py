@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator.contract import Contract
-from genan.actuator.ensemble import Ensemble, Scaling
+from genan.actuator.ensemble import Ensemble, Scaling, pick_rows
 from genan.actuator.settings import Architecture, FitSettings, History, Servo, Terms, frozen
 from genan.data import Channels, Trajectories, finite_differences, load, split
 from genan.data.inspection.measures import is_stiction, measure_sticking
@@ -144,8 +144,7 @@ def sum_over(function: Callable[..., Array], samples: Samples, rows: Rows) -> np
     @jax.jit
     def block(samples: Samples, rows: Array, count: Array) -> Array:
         values = jax.vmap(lambda row: function(samples, row))(rows)
-        used = (jnp.arange(size) < count).reshape(-1, *[1] * (values.ndim - 1))
-        return jnp.sum(jnp.where(used, values, 0.0), axis=0)
+        return jnp.sum(pick_rows(jnp.arange(size) < count, values, jnp.zeros_like(values)), axis=0)
 
     total: Any = np.zeros(())
     for part, places in padded_blocks(len(rows), size):
@@ -156,7 +155,7 @@ def sum_over(function: Callable[..., Array], samples: Samples, rows: Rows) -> np
 
 def scale_samples(samples: Samples, rows: Rows, history: History) -> Scaling:
     """Scaling of the samples at ``rows``; what never changes gets the deviation 1."""
-    inputs = lambda s, row: history.features(*history.at(s.q, s.u, row))
+    inputs = lambda s, row: history.features(*history.at(s.q, s.u, row), jnp)
     everything = lambda s, row: jnp.concatenate([inputs(s, row), s.tau[row]])
     origin = jax.jit(everything)(samples, jnp.asarray(rows[0]))
     away = lambda s, row: everything(s, row) - origin

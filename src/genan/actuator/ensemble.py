@@ -76,9 +76,11 @@ class TorqueModel(eqx.Module):
     scaling: Scaling
     precision: Precision = eqx.field(static=True, default="float32")  # Of the matrix products.
 
+    @jax.jit  # one program where a loop asks for single histories
     def inputs(self, q_history: Positions, u_history: Controls) -> Inputs:
         """Standardised network inputs; positions [rad or m] and controls, oldest first."""
-        return _inputs(self, q_history, u_history)
+        features = self.history.features(q_history, u_history, jnp)
+        return (features - self.scaling.input_mean) / self.scaling.input_std
 
     def torque(self, layers: Layers, inputs: Inputs) -> Torques:
         """Torque of one member for standardised inputs [N m or N]."""
@@ -90,12 +92,6 @@ class TorqueModel(eqx.Module):
     def __call__(self, layers: Layers, q_history: Positions, u_history: Controls) -> Torques:
         """Torque of one member for one history or a batch of them [N m or N]."""
         return self.torque(layers, self.inputs(q_history, u_history))
-
-
-@jax.jit  # one program where a loop asks for single histories
-def _inputs(model: TorqueModel, q_history: Array, u_history: Array) -> Array:
-    features = model.history.features(q_history, u_history, jnp)
-    return (features - model.scaling.input_mean) / model.scaling.input_std
 
 
 @jax.jit
@@ -174,11 +170,6 @@ class Window(eqx.Module):
     history: History = eqx.field(static=True)
     q: Float[Array, "positions nq"]  # Positions [sH + 1, nq] [rad or m], oldest first.
     u: Float[Array, "controls nu"]  # Controls [sH + d + 1, nu], oldest first.
-
-    @classmethod
-    def at_rest(cls, history: History, q: Sample, u: Sample) -> "Window":
-        """A robot that has been at ``q`` under ``u`` for as long as the history reaches."""
-        return cls(history, jnp.tile(q, (history.span + 1, 1)), jnp.tile(u, (history.reach + 1, 1)))
 
     def push(self, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> "Window":
         """One sample later: ``q`` measured and ``u`` commanded now; the oldest sample goes."""
@@ -279,8 +270,10 @@ class Ensemble(eqx.Module):
         return replace(self, record_json=json.dumps({**self.record, **entries}, sort_keys=True))
 
     def start(self, q: Sample, u: Sample) -> Window:
-        """The window of a robot at rest at ``q`` [rad or m] under ``u``, to push samples to."""
-        return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
+        """The window of a robot that has been at ``q`` [rad or m] under ``u`` for as long as the
+        history reaches, to push samples to."""
+        past = self.contract.history
+        return Window(past, jnp.tile(q, (past.span + 1, 1)), jnp.tile(u, (past.reach + 1, 1)))
 
 
 def save(ensemble: Ensemble, folder: Path | str) -> Path:

@@ -247,8 +247,9 @@ class HeldOutSamples:
     bound: PerJoint  # Where an error is cut [rad or m].
 
     @classmethod
-    def of(cls, dataset: Dataset, trajectories: Trajectories, *, lead: int) -> "HeldOutSamples":
-        """Samples with ``lead`` rows of their run before them, for models of any history."""
+    def of(cls, dataset: Dataset, trajectories: Trajectories, *, reach: int) -> "HeldOutSamples":
+        """Samples for models whose histories reach up to ``reach`` samples back."""
+        lead = reach - max(dataset.history.reach, 1) + 1  # rows of their run before them
         runs = [len(run) for fold in dataset.runs for run in fold]
         steps = max(1, min(round(HORIZON / dataset.channels.dt), int(np.median(runs)) - lead - 1))
 

@@ -185,22 +185,9 @@ class _Symbol:
         return self._made(self.shape, "Neg")
 
     def __getitem__(self, keys: tuple[Any, ...]) -> "_Symbol":
-        """``[..., a, b]``: numbers, arrays, slices and None, for the last axes."""
-        value, axis = self, len(self.shape) - sum(key is not None for key in keys[1:])
-        for key in keys[1:]:
-            before, after = value.shape[:axis], value.shape[axis + 1 :]
-            if key is None:
-                shape = (*before, 1, *value.shape[axis:])
-                value = value._made(shape, "Unsqueeze", np.array([axis]))
-            elif isinstance(key, int):
-                at = np.array(key % value.shape[axis])
-                value = value._made((*before, *after), "Gather", at, axis=axis)
-                continue
-            elif not isinstance(key, slice) or key != slice(None):
-                at = np.arange(value.shape[axis])[key]
-                value = value._made((*before, len(at), *after), "Gather", at, axis=axis)
-            axis += 1
-        return value
+        """``[..., a, b]``, of any kind that NumPy knows: it says where the entries come from."""
+        at = np.arange(np.prod(self.shape)).reshape(self.shape[1:])[keys]
+        return self.reshape()._made((1, *at.shape), "Gather", at, axis=1)
 
     def reshape(self, *shape: int) -> "_Symbol":
         """All axes but the batch's as one."""

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.actuator.contract import CONTRACT, KIND
-from genan.actuator.dataset import Data, SharedData
+from genan.actuator.dataset import SharedData
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.ensemble import load as load_actuators
 from genan.actuator.errors import HeldOutErrors, HeldOutSamples, JobProgress, relative_errors
@@ -115,10 +115,7 @@ def fit(
     heads = [one if isinstance(one, Trajectories) else summary(one) for one in heads]
     samples = sum(len(one.q) if isinstance(one, Trajectories) else one.samples for one in heads)
     chooses = _chooses(choose, made, samples, observer, continues=from_ is not None)
-    source: Data = data
-    shared = None
-    if samples <= MOST_TO_CHOOSE or chooses:
-        source = shared = SharedData.read(data, loaded)
+    shared = SharedData.read(data, loaded) if samples <= MOST_TO_CHOOSE or chooses else None
     some = shared.trajectories if shared is not None else _some(heads, samples)
     # A choice tries the delay that the recording shows.
     reach = len(some.q) if chooses and not made.delay else made.history.reach
@@ -139,27 +136,27 @@ def fit(
             delays = sorted({0, lag.steps - 1, lag.steps})
         known = f"{recordings} recordings, {samples} samples"
         observer.note(f"{known}: the model is chosen by cross-validation.")
-        where: dict[str, Any] = {"out": out, "delays": delays, "overwrite": overwrite}
-        return choose_model(shared, robot, made, observer, **where)
+        return choose_model(
+            shared, robot, made, observer, out=out, delays=delays, overwrite=overwrite
+        )
     tuning = None
-    if shared is None and choose == "auto" and from_ is None and _tunes(made):
+    if shared is None and choose == "auto" and from_ is None and not _given(made, TUNED):
         tuning = _tuned(_some(heads, samples, SAMPLES), loaded, made, inspection, observer)
         made = tuning.settings
     reference = shared.trajectories if shared is not None and out is not None else None
     fitting = Fitting(
-        source, robot, made, out=out, start=from_, overwrite=overwrite, reference=reference
+        shared or data, robot, made, out=out, start=from_, overwrite=overwrite, reference=reference
     )
     if tuning is not None:
         fitting.record["tuning"] = tuning.record()
-    del data, heads, source, shared
+    del data, heads, shared
     observer.begin(fitting)
     return fitting.run(observer)
 
 
-def _tunes(made: FitSettings) -> bool:
-    """Whether noise and history are left to genan."""
-    default = FitSettings()
-    return all(getattr(made, name) == getattr(default, name) for name in TUNED)
+def _given(made: FitSettings, names: list[str]) -> list[str]:
+    """Those of the settings that are not left to genan."""
+    return [name for name in names if getattr(made, name) != getattr(FitSettings(), name)]
 
 
 def _tuned(
@@ -184,8 +181,7 @@ def _chooses(
         raise SettingError("--from continues with its networks; leave out --choose always.")
     if choose != "auto" or continues or samples > MOST_TO_CHOOSE:
         return choose == "always"
-    given = [name for name in CHOSEN if getattr(settings, name) != getattr(FitSettings(), name)]
-    if given:
+    if given := _given(settings, CHOSEN):
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         why = f"{flags} given, so the model is not chosen by cross-validation"
         observer.note(f"{why} (--choose always does).")
@@ -262,8 +258,7 @@ def linear_models(made: FitSettings, longest: int, delays: Sequence[int]) -> lis
     lengths = [length for length in LENGTHS if length <= longest] or [max(1, longest)]
     if made.history_length != FitSettings().history_length:
         lengths = [made.history_length]
-    balance = made.loss == "position"
-    alone = replace(made, balance=balance, hidden=(), folds=FOLDS, members=FOLDS)
+    alone = replace(made, balance=made.loss == "position", hidden=(), folds=FOLDS, members=FOLDS)
     return [
         replace(alone, base=kind, history_length=length, delay=delay)
         for delay in delays
@@ -347,7 +342,7 @@ def choose_model(
     trajectories = data.trajectories
     shortest = int(np.median(trajectories.lengths)) - max(delays) - 3
     linear = linear_models(settings, shortest, delays)
-    lead = max(one.history.reach for one in linear)
+    reach = max(one.history.reach for one in linear)
     judged: list[Candidate] = []
     ensembles: dict[str, Ensemble] = {}
     tried = [*linear]
@@ -357,8 +352,7 @@ def choose_model(
         fitting, ensembles[name] = _fit_candidate(made, data, robot, folder, observer)
         dataset = fitting.dataset
         if number == 1:
-            first = max(made.history.reach, 1)
-            held_out = HeldOutSamples.of(dataset, trajectories, lead=lead - first + 1)
+            held_out = HeldOutSamples.of(dataset, trajectories, reach=reach)
             baselines = held_out.judge_baselines(dataset)
         errors = held_out.judge(ensembles[name], dataset, fitting.dynamics)
         judged.append(Candidate(name, words, made, errors, relative_errors(errors, baselines)))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -102,9 +102,8 @@ class Fitting:
                 allow_constant=True,  # what the old data varied need not vary again
             )  # fmt: skip
         self.settings, self._reference = settings, reference
-        dynamics = data.dynamics if isinstance(data, SharedData) else load_dynamics(self.robot)
-        self.dynamics = dynamics
-        self.dataset = gather(data, self.robot, dynamics, settings, true_torque, self.start)
+        self.dynamics = data.dynamics if isinstance(data, SharedData) else load_dynamics(self.robot)
+        self.dataset = gather(data, self.robot, self.dynamics, settings, true_torque, self.start)
         self.training = prepare_training(settings, self.dataset, self.dynamics)
         self.precision, self.origin = self.training.loss.model.precision, self.dataset.origin
         loss = settings.loss if true_torque is None else "true-torque"
@@ -140,10 +139,8 @@ class Fitting:
     def run(self, observer: FitObserver | None = None) -> Ensemble:
         """Train to the end and save; stopped by the observer, raise ``FitInterruptedError``."""
         observer = observer or FitObserver()
-        with ExitStack() as files:
-            events = None
-            if self.out is not None:
-                events = files.enter_context(closing(EventFile(self.out / EVENTS)))
+        events = None if self.out is None else EventFile(self.out / EVENTS)
+        with closing(events) if events is not None else nullcontext():
             for epoch in range(len(self.losses["train"])):  # trained before an interruption
                 self._log(events, epoch)
             last = 0 if self.closed_form else self.settings.epochs

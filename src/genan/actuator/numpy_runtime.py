@@ -25,7 +25,7 @@ from typing import Any, Callable  # noqa: UP035
 
 import numpy as np
 
-from genan.sealed import floats, read_sealed
+from genan.sealed import check_arrays, floats, read_sealed
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 FORMAT = "genan actuators"
@@ -90,14 +90,8 @@ class Actuators:
         inputs = features(self._history, *zeros).shape[-1]
 
         def get(name: str, *shape: int) -> np.ndarray:
-            found = arrays.get(name)
-            if found is None or found.shape != shape:
-                came = "nothing" if found is None else list(found.shape)
-                must = f"{where} must hold {name} of shape {list(shape)}"
-                raise ActuatorsError(f"{must}, but holds {came}; fit again.")
-            if not np.isfinite(found).all():
-                raise ActuatorsError(f"{where}: {name} has numbers that are not finite; fit again.")
-            return found
+            check_arrays(KIND, arrays, {name: shape}, where=where)
+            return arrays[name]
 
         def affine(name: str, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
             weight = get(f"{name}.weight", self.members, rows, columns)
@@ -120,10 +114,8 @@ class Actuators:
 
     def torques(self, q_history: Any, u_history: Any) -> np.ndarray:
         """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
-        q, u = (
-            floats("q_history", q_history, ActuatorsError),
-            floats("u_history", u_history, ActuatorsError),
-        )
+        q = floats("q_history", q_history, ActuatorsError)
+        u = floats("u_history", u_history, ActuatorsError)
         count, batch = self.length + 1, q.shape[:-2]
         check_histories(q, u, (count, self.nq, self.nu))
         x = self._inputs(q.reshape(-1, count, self.nq), u.reshape(-1, count, self.nu))
@@ -224,15 +216,13 @@ class ActuatorDrive:
 
 def check_histories(q: Any, u: Any, sizes: tuple[int, ...], error: type = ActuatorsError) -> None:
     """Refuse histories of other sizes than H + 1, nq and nu."""
-    fault, (rows, nq, nu), mine, other = "", sizes, list(q.shape[:-2]), list(u.shape[:-2])
-    if mine != other:
-        fault = f"q_history and u_history need the same leading axes, not {mine} and {other}."
-    for name, x, columns in (("u_history", u, nu), ("q_history", q, nq)):
+    (rows, nq, nu), mine, other = sizes, list(q.shape[:-2]), list(u.shape[:-2])
+    for name, x, columns in (("q_history", q, nq), ("u_history", u, nu)):
         if x.shape[-2:] != (rows, columns):
-            of = f"(H + 1 = {rows} samples, oldest first, {columns} channels)"
-            fault = f"{name} must have the shape [..., {rows}, {columns}] {of}, not {[*x.shape]}."
-    if fault:
-        raise error(fault)
+            of = f"(H + 1 = {rows} samples, oldest first, {columns} channels), not {[*x.shape]}"
+            raise error(f"{name} must have the shape [..., {rows}, {columns}] {of}.")
+    if mine != other:
+        raise error(f"q_history and u_history need the same leading axes, not {mine} and {other}.")
 
 
 def check_rates(own: float, dt: float, whose: str, error: type = ActuatorsError) -> None:

@@ -134,14 +134,10 @@ class History:
         at = rows[..., None] - np.asarray(self.lags)
         return q[at], u[at - self.delay]
 
-    def features(self, q_history: Any, u_history: Any, xp: Any = None) -> Any:
+    def features(self, q_history: Any, u_history: Any, xp: Any = np) -> Any:
         """Network inputs [..., inputs] of histories [..., H + 1, nq] [rad or m] and [..., H + 1,
         nu], before standardising: those of q, now first and oldest last, of u, then the terms.
-        ``xp`` computes; left out: NumPy for its own arrays, else ``jax.numpy``."""
-        if xp is None and isinstance(q_history, np.ndarray):
-            xp = np
-        elif xp is None:
-            import jax.numpy as xp  # late: settings are read where JAX is not wanted yet
+        ``xp`` computes: NumPy, ``jax.numpy``, or what else has their functions."""
         return features(self, q_history, u_history, xp)
 
 
@@ -154,7 +150,6 @@ _CHOICES = {
     "schedule": ("cosine", "constant"),
     "precision": ("auto", "float32", "tf32", "bfloat16"),
     "base": ("none", "linear", "parametric", "both"),
-    "activation": ACTIVATIONS,
 }
 
 _RULES = {

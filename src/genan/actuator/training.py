@@ -272,11 +272,10 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
         update, adam = optimiser.update(gradient, adam)
 
         def moved(layer: Layer, update: Layer) -> Layer:
-            decay = settings.weight_decay
-            if decay == 0.0 or isinstance(layer, Skip):
-                return jax.tree.map(lambda w, d: w - rate * d, layer, update)
-            weight = layer.weight - rate * (update.weight + decay * layer.weight)
-            return Layer(weight, layer.bias - rate * update.bias)
+            if settings.weight_decay and not isinstance(layer, Skip):
+                decay = settings.weight_decay * layer.weight
+                update = Layer(update.weight + decay, update.bias)
+            return jax.tree.map(lambda w, d: w - rate * d, layer, update)
 
         return tuple(map(moved, layers, update)), adam, loss
 
@@ -391,7 +390,6 @@ def prepare_training(settings: FitSettings, data: Dataset, dynamics: Dynamics) -
 
 Weights = Float[np.ndarray, "inputs_and_one nq"]
 PerJoint = Float[np.ndarray, " nq"]
-Used = Bool[np.ndarray, " _"]
 Divisor = Float[np.ndarray, "*nq"] | float
 
 KINDS = ("linear", "parametric", "both")
@@ -401,7 +399,7 @@ RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)  # Tried, relative to the loss's m
 OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000  # Cost of the equations; samples used all the same.
 
 
-def uses(kind: str, history: History, nq: int, nu: int) -> Used:
+def uses(kind: str, history: History, nq: int, nu: int) -> Bool[np.ndarray, " _"]:
     """Which inputs a base model of this ``kind`` uses."""
     past, terms = np.arange(history.rows), history.terms
     used, samples = np.ones(history.inputs(nq, nu), bool), history.rows * (nq + nu)

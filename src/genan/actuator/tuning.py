@@ -53,7 +53,7 @@ def tune(
     """Choose noise and history for ``made`` on ``data``; ``noise``: the encoders' [rad or m]."""
     shared, tried = SharedData.read(data, robot), dict[str, HeldOutErrors]()
     reach = max(made.history.reach, *(made.history_stride * length for length in LENGTHS))
-    best, chosen, held_out, scale = made, "as given", None, np.ones(robot.nq)
+    best, chosen, held_out = made, "as given", None
     rounds: list[Any] = [{"as given": {}}]
     rounds += [{f"history noise {k * noise:.2g}": {"history_noise": k * noise} for k in NOISES}]
     more: Any = {f"control noise {CONTROL_NOISE:g}": {"control_noise": CONTROL_NOISE}}
@@ -70,12 +70,10 @@ def tune(
             fitting = Fitting(shared, robot, replace(settings, **SMALL))
             ensemble, dataset = fitting.run(observer), fitting.dataset
             if held_out is None:
-                lead = reach - max(made.history.reach, 1) + 1
-                held_out = HeldOutSamples.of(dataset, shared.trajectories, lead=lead)
-                scale = held_out.bound
+                held_out = HeldOutSamples.of(dataset, shared.trajectories, reach=reach)
             tried[whole] = held_out.judge(ensemble, dataset, fitting.dynamics)
-            error = {one: float(np.mean(errors[1] / scale)) for one, errors in tried.items()}
-            if chosen in error and error[whole] < BETTER * error[chosen]:
+            new, old = (np.mean(tried[one][1] / held_out.bound) for one in (whole, chosen))
+            if new < BETTER * old:
                 best, chosen = settings, whole
     assert held_out is not None
     return Tuning(tried, chosen, best, held_out.steps * data.dt)

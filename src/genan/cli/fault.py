@@ -55,15 +55,14 @@ class Fault:
 
 def _verdict(arrays: dict[str, np.ndarray]) -> str:
     """Which entry is not finite, or the largest one."""
-    largest, where = -1.0, ""
-    for name, array in arrays.items():
-        for index, value in np.ndenumerate(np.asarray(array, np.float64)):
-            at = f"{name}{list(index)}" if index else name
-            if not np.isfinite(value):
-                return f"Not finite: {at} is {value}."
-            if np.issubdtype(array.dtype, np.floating) and abs(value) > largest:
-                largest, where = abs(float(value)), f"{at} is {value:.6g}"
-    return f"All numbers are finite before the step; the largest is {where}."
+    floating = {n: a for n, a in arrays.items() if np.issubdtype(a.dtype, np.floating)}
+    numbers = [(n, k, float(x)) for n, a in floating.items() for k, x in np.ndenumerate(a)]
+    strange = [one for one in numbers if not np.isfinite(one[2])]
+    name, index, value = strange[0] if strange else max(numbers, key=lambda one: abs(one[2]))
+    at = f"{name}{list(index)}" if index else name
+    if strange:
+        return f"Not finite: {at} is {value}."
+    return f"All numbers are finite before the step; the largest is {at} is {value:.6g}."
 
 
 def _numbers(values: np.ndarray) -> list[str]:

@@ -4,7 +4,6 @@ a model that they would simulate wrongly is refused by name."""
 from abc import abstractmethod
 
 import equinox as eqx
-import jax.numpy as jnp
 import mujoco
 import numpy as np
 from jaxtyping import Array, Float
@@ -40,7 +39,6 @@ class Dynamics(eqx.Module):
     nq: int = eqx.field(static=True)  # Number of joints.
     dt: float = eqx.field(static=True)  # Time step [s].
     dof: tuple[int, ...] = eqx.field(static=True)  # Of each joint, its coordinate in the model.
-    damping: tuple[float, ...] = eqx.field(static=True)  # Stepped implicitly [N m s/rad or N s/m].
 
     @abstractmethod
     def mass_matrix(self, q: Joints) -> Matrix:
@@ -62,18 +60,10 @@ class Dynamics(eqx.Module):
     def acceleration(self, q: Joints, qd: Joints, tau: Joints) -> Joints:
         """Change of velocity over a step, divided by dt [rad/s^2 or m/s^2], under ``tau``."""
 
-    def effective_inertia(self, q: Joints) -> Matrix:
-        """The matrix A = M + dt diag(damping) that a step really inverts, in the units of M."""
-        return self._implicit(self.mass_matrix(q))
-
     def step(self, q: Joints, qd: Joints, tau: Joints) -> tuple[Joints, Joints]:
         """Position and velocity one ``dt`` later: the velocity first, then the position with it."""
         qd_next = qd + self.dt * self.acceleration(q, qd, tau)
         return q + self.dt * qd_next, qd_next
-
-    def _implicit(self, mass: Matrix) -> Matrix:
-        """``mass`` with the damping that a step integrates implicitly."""
-        return mass + jnp.diag(jnp.asarray([self.dt * d for d in self.damping], mass.dtype))
 
 
 def check_shapes(nq: int, *states: Float[Array, "..."]) -> None:

@@ -310,13 +310,12 @@ class Pose(NamedTuple):
     def inertia_to_parent(self, inertia: Symmetric) -> Symmetric:
         """Components of ``inertia`` along the parent's axes, about the same point."""
         rotation, cos, sin = self.link.rotation, self.cos, self.sin
-        if self.link.hinge:
-            xx, yy, zz, xy, xz, yz = inertia
-            # Turned about z: with k = sin (xx - yy) + 2 cos xy the upper block costs four products.
-            k = add(mul(sin, sub(xx, yy)), mul(2.0, mul(cos, xy)))
-            block = sub(xx, mul(sin, k)), add(yy, mul(sin, k)), zz, sub(mul(cos, k), xy)
-            last = sub(mul(cos, xz), mul(sin, yz)), add(mul(sin, xz), mul(cos, yz))
-            inertia = (*block, *last)
+        xx, yy, zz, xy, xz, yz = inertia
+        # Turned about z: with k = sin (xx - yy) + 2 cos xy the upper block costs four products.
+        k = add(mul(sin, sub(xx, yy)), mul(2.0, mul(cos, xy)))
+        block = sub(xx, mul(sin, k)), add(yy, mul(sin, k)), zz, sub(mul(cos, k), xy)
+        last = sub(mul(cos, xz), mul(sin, yz)), add(mul(sin, xz), mul(cos, yz))
+        inertia = (*block, *last)
         columns = [multiply(inertia, row) for row in rotation]  # of I R^T
         return tuple(dot(rotation[i], columns[j]) for i, j in ENTRIES)
 
@@ -427,7 +426,6 @@ class ChainDynamics(Dynamics):
             raise RobotError(f"{has}, which the chain engine does not cover; take engine 'mjx'.")
         self.nq, self.dt, self.dof = robot.nq, robot.dt, robot.dof
         self.links = read_links(robot.mj_model)
-        self.damping = tuple(self.links[dof].damping for dof in robot.dof)
         self.gravity = tuple(robot.mj_model.opt.gravity.tolist())
 
     def mass_matrix(self, q: Joints) -> Matrix:
@@ -458,6 +456,12 @@ class ChainDynamics(Dynamics):
         """What accelerates the joints [N m or N]: tau + passive - bias."""
         forces = zip(tau, self._passive(q, qd), self._rigid(poses, qd), strict=True)
         return [sub(add(t, p), b) for t, p, b in forces]
+
+    def _mass_matrix(self, q: Scalars) -> list[Scalar]:
+        return [entry for row in composite_inertia(place(self.links, q)) for entry in row]
+
+    def _bias(self, q: Scalars, qd: Scalars) -> Scalars:
+        return self._rigid(place(self.links, q), qd)
 
     def _rigid(self, poses: Sequence[Pose], qd: Scalars, qdd: Scalars | None = None) -> Scalars:
         return newton_euler(poses, qd, qdd or [0.0] * self.nq, gravity=self.gravity)
@@ -499,14 +503,6 @@ def _traced(chain: ChainDynamics, name: str) -> Callable[..., AnyArray]:
     function of its own is traced once for all the programs that it is a part of."""
     i, j = np.meshgrid(chain.dof, chain.dof, indexing="ij")
     row, column = np.maximum(i, j), np.minimum(i, j)
-    inertia = lambda q: [x for rows in composite_inertia(place(chain.links, q)) for x in rows]
-    functions: dict[str, ScalarFunction] = {
-        "mass_matrix": inertia,
-        "bias": lambda q, qd: chain._rigid(place(chain.links, q), qd),
-        "passive": chain._passive,
-        "inverse": chain._inverse,
-        "acceleration": chain._acceleration,
-    }
     result = row * (row + 1) // 2 + column if name == "mass_matrix" else None
-    pullback = chain._acceleration_pullback if name == "acceleration" else None
-    return jax.jit(lift(functions[name], chain.dof, result=result, pullback=pullback))
+    pullback = getattr(chain, f"_{name}_pullback", None)
+    return jax.jit(lift(getattr(chain, f"_{name}"), chain.dof, result=result, pullback=pullback))

@@ -60,6 +60,7 @@ class MjxDynamics(Dynamics):
     """Hinges and slides on a fixed base, with tendons, fluid and gravity compensation."""
 
     model: MjxModel = eqx.field(static=True)
+    damping: tuple[float, ...] = eqx.field(static=True)  # Stepped implicitly [N m s/rad or N s/m].
 
     def __init__(self, robot: Robot) -> None:
         check_model(robot)
@@ -88,12 +89,14 @@ class MjxDynamics(Dynamics):
             factor = jax.scipy.linalg.cho_factor(self._implicit(mass))
             return jax.scipy.linalg.cho_solve(factor, tau + passive - bias)
 
+    def _implicit(self, mass: Matrix) -> Matrix:
+        """``mass`` with the damping that a step integrates implicitly."""
+        return mass + jnp.diag(jnp.asarray([self.dt * d for d in self.damping], mass.dtype))
+
     def _terms(self, q: Joints, qd: Joints) -> tuple[Matrix, Joints, Joints]:
         """Mass matrix, bias and passive forces in the robot's order."""
         check_shapes(self.nq, q, qd)
         q, qd = (x.astype(jnp.result_type(q, qd)) for x in (q, qd))
-        if self.dof == tuple(range(self.nq)):
-            return self.model.terms(q, qd)
         order, to_model = np.asarray(self.dof), np.argsort(self.dof)
         mass, bias, passive = self.model.terms(q[to_model], qd[to_model])
         return mass[order][:, order], bias[order], passive[order]

@@ -29,7 +29,7 @@ from typing import Any, Callable  # noqa: UP035
 
 import numpy as np
 
-from genan.sealed import floats, read_sealed
+from genan.sealed import check_arrays, floats, read_sealed
 
 WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
 FORMAT, VERSIONS = "genan policy", (1, 2)
@@ -100,21 +100,13 @@ class NumpyPolicy:
         _refuse(activation not in ACTIVATIONS, f"There is no activation {activation!r}; {there}.")
         self._activate = ACTIVATIONS[activation]
         self._largest = np.asarray(self.action_scale, np.float32)
-        sizes = [size for _, size in self.layout]
-        self._inputs, ends = sum(sizes), np.cumsum(sizes).tolist()
-        places = [slice(end - size, end) for end, size in zip(ends, sizes)]  # noqa: B905
-        self._places = dict(zip(dict(self.layout), places))  # noqa: B905
+        self._inputs, self._sizes = sum(size for _, size in self.layout), dict(self.layout)
         widths = [self._inputs, *hidden, self.nu]
         arrays = {NAMES_0_1.get(name, name): array for name, array in arrays.items()}
 
         def get(name: str, *shape: int) -> np.ndarray:
-            array = arrays.get(name, np.empty(0))
-            came = list(array.shape) if name in arrays else "nothing"
-            wrong = f"{where} must hold {name} of shape {list(shape)}, but holds {came}"
-            _refuse(name not in arrays or array.shape != shape, f"{wrong}; train again.")
-            wrong = f"{where} holds numbers in {name} that are not finite"
-            _refuse(not np.isfinite(array).all(), f"{wrong}; train again.")
-            return array
+            check_arrays(KIND, arrays, {name: shape}, where=where)
+            return arrays[name]
 
         self._layers = [
             (get(f"layers.{k}.weight", rows, columns), get(f"layers.{k}.bias", columns))
@@ -149,19 +141,19 @@ class NumpyPolicy:
             task_parts: the other parts of ``layout`` by name.
         """
         parts: dict[str, Any] = {"q": q, "qd": qd, "u": u, **task_parts}
-        if parts.keys() != self._places.keys():
-            wanted, came = (", ".join(map(repr, names)) for names in (self._places, parts))
+        if parts.keys() != self._sizes.keys():
+            wanted, came = (", ".join(map(repr, names)) for names in (self._sizes, parts))
             raise NumpyPolicyError(f"The policy's observation is made of {wanted}, not of {came}.")
-        x = np.empty(self._inputs, np.float32)
-        for name, place in self._places.items():
-            value, size = floats(name, parts[name], NumpyPolicyError), place.stop - place.start
+        for name, size in self._sizes.items():
+            value = floats(name, parts[name], NumpyPolicyError)
             if value.shape != (size,) and not (value.ndim == 0 and size == 1):
                 came = str(list(value.shape))
                 raise NumpyPolicyError(f"{name} must have the shape [{size}], not {came}.")
-            x[place] = value
+            parts[name] = value.ravel()
+        x = np.concatenate([parts[name] for name in self._sizes])
         if not np.isfinite(x).all():
-            name = next(n for n, place in self._places.items() if not np.isfinite(x[place]).all())
-            came = str(x[self._places[name]].tolist())
+            name = next(n for n in self._sizes if not np.isfinite(parts[n]).all())
+            came = str(parts[name].tolist())
             raise NumpyPolicyError(f"{name} is not finite: {came}; do not drive on.")
         return self._forward(x)
 

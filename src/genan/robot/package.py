@@ -126,7 +126,7 @@ def open_virtual(name: str, *, task: str | None = None, **settings: Any) -> Any:
 
 def bundled_actuators(name: str) -> Path:
     """Folder of the fitted actuators that come with the robot ``name``."""
-    there = {robot: path.parent for robot, path in _bundled("actuators/actuator.json")}
+    there = dict(_bundled("actuators/actuator.json"))
     if name in there:
         return there[name]
     if name in robot_names():
@@ -143,7 +143,7 @@ def find_actuators(folder: Path | str) -> Path:
 def bundled_policy(name: str) -> Path:
     """Folder of the policy that comes with a robot: TASK, or ROBOT/TASK where several have one."""
     policies = _bundled("policies/*/policy.json")
-    there = {f"{robot}/{path.parent.name}": path.parent for robot, path in policies}
+    there = {f"{robot}/{folder.name}": folder for robot, folder in policies}
     found = [key for key in there if name in (key, key.partition("/")[2])]
     refuse(
         (not found, f"There is no bundled policy {name!r}; there are: {listing(there)}."),
@@ -156,14 +156,14 @@ def bundled_policy(name: str) -> Path:
 def is_bundled(folder: Path) -> bool:
     """Whether the artifact in ``folder`` came with a robot, installed as its code was."""
     found = (*_bundled("actuators/actuator.json"), *_bundled("policies/*/policy.json"))
-    return folder.resolve() in {path.parent.resolve() for _, path in found}
+    return folder.resolve() in {one.resolve() for _, one in found}
 
 
 def _bundled(pattern: str) -> Iterator[tuple[str, Path]]:
-    """Robots and files in their folders."""
+    """Robots, and the folders in theirs that have a file of this name."""
     for robot in robot_names():
         with suppress(RobotError):
-            yield from ((robot, path) for path in sorted(robot_folder(robot).glob(pattern)))
+            yield from ((robot, path.parent) for path in sorted(robot_folder(robot).glob(pattern)))
 
 
 def _locate(name: str) -> tuple[str, Path]:

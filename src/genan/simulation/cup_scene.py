@@ -28,13 +28,12 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.dynamics import ChainDynamics, chain
-from genan.dynamics.base import check_shapes
+from genan.dynamics.base import Joints, check_shapes
 from genan.dynamics.chain import Scalar, Scalars, Vector, add, cross, dot, mul, plus, scale
 from genan.errors import RobotError, check_numbers, refuse
 from genan.robot import Robot
-from genan.simulation.simulator import Tip, rounded
+from genan.simulation.simulator import LimitedArm, Tip, rounded
 
-Joints = Float[Array, " nq"]
 Vector3 = Float[Array, " 3"]
 Number = Float[Array, ""]
 Maybe = Number | None
@@ -231,7 +230,7 @@ class CupState(eqx.Module):
 
 
 @final
-class CupScene(eqx.Module):
+class CupScene(LimitedArm):
     """Arm, cup, string and ball: functions of one state, to be batched by ``vmap``. Holds constants
     only, so that ``jax.jit`` takes its methods as they are."""
 
@@ -239,8 +238,6 @@ class CupScene(eqx.Module):
     settings: CupSettings = eqx.field(static=True)
     tip: Tip = eqx.field(static=True)  # The cup frame on the last link.
     links: tuple[Capsule, ...] = eqx.field(static=True)  # Of the body with the cup: hit too.
-    lower: tuple[float, ...] = eqx.field(static=True)
-    upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad].
 
     @classmethod
     def load(cls, robot: Robot | str, settings: CupSettings | None = None) -> "CupScene":
@@ -267,16 +264,8 @@ class CupScene(eqx.Module):
             middle = turn.T @ (data.geom_xpos[geom] - origin)
             along = half * (turn.T @ data.geom_xmat[geom].reshape(3, 3)[:, 2])
             links.append(Capsule(rounded(middle - along), rounded(middle + along), float(radius)))
-        constants = settings or CupSettings(), tip, tuple(links)
-        return cls(ChainDynamics(robot), *constants, *map(tuple, robot.q_range.tolist()))
-
-    @property
-    def nq(self) -> int:
-        return self.dynamics.nq
-
-    @property
-    def dt(self) -> float:
-        return self.dynamics.dt
+        limits = map(tuple, robot.q_range.tolist())
+        return cls(ChainDynamics(robot), *limits, settings or CupSettings(), tip, tuple(links))
 
     def start(
         self,

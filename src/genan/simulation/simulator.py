@@ -66,19 +66,12 @@ class ArmState(eqx.Module):
     qd: Float[Array, "*batch nq"]  # Joint velocities [rad/s or m/s].
 
 
-@final
-class ArmScene(eqx.Module):
-    """The bare arm of ``genan.dynamics`` with stops at its limits, which take a joint's speed."""
+class LimitedArm(eqx.Module):
+    """What scenes with an arm have in common: its ``dynamics``, and limits of its joints."""
 
     dynamics: Dynamics
     lower: tuple[float, ...] = eqx.field(static=True)
     upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad or m].
-
-    @classmethod
-    def load(cls, robot: Robot | str) -> "ArmScene":
-        """The arm of ``robot``."""
-        robot = Robot.load(robot)
-        return cls(load_dynamics(robot), *map(tuple, robot.q_range.tolist()))
 
     @property
     def nq(self) -> int:
@@ -87,6 +80,17 @@ class ArmScene(eqx.Module):
     @property
     def dt(self) -> float:
         return self.dynamics.dt
+
+
+@final
+class ArmScene(LimitedArm):
+    """The bare arm of ``genan.dynamics`` with stops at its limits, which take a joint's speed."""
+
+    @classmethod
+    def load(cls, robot: Robot | str) -> "ArmScene":
+        """The arm of ``robot``."""
+        robot = Robot.load(robot)
+        return cls(load_dynamics(robot), *map(tuple, robot.q_range.tolist()))
 
     def q(self, state: ArmState) -> Joints:
         return state.q
@@ -370,8 +374,7 @@ class Settler(eqx.Module):
         return Starts(end.scene, end.past, end.u, jnp.zeros((), jnp.int32))
 
     def _at_pose(self, u: Float[Array, "count nu"]) -> SimulatorState:
-        q = jnp.asarray(self.settling.q, u.dtype)
-        q = jnp.broadcast_to(q, (len(u), len(q)))
+        q = jnp.tile(jnp.asarray(self.settling.q, u.dtype), (len(u), 1))
         return self.simulator.start(ArmState(q, jnp.zeros_like(q)), u)
 
 

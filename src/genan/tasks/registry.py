@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
+from genan.actuator.settings import frozen
 from genan.errors import SettingError, check_choices, check_numbers, listing, refuse
 from genan.files import fits
 from genan.robot import Robot
@@ -114,13 +115,11 @@ class TaskSettings:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> "TaskSettings":
         """The settings that ``settings`` wrote."""
-        known, found = {one.name: one.type for one in fields(cls)}, dict(record)
+        known, found = {one.name: one.type for one in fields(cls)}, frozen(dict(record))
         unknown, trained = sorted(found.keys() - known.keys()), "The policy was trained with"
         refuse((unknown, f"{trained} constants that this genan does not know: {listing(unknown)}."))
         for name, value in found.items():
-            if isinstance(value, list):
-                found[name] = tuple(value)
-            elif isinstance(value, str) and known[name] == Path | None:
+            if isinstance(value, str) and known[name] == Path | None:
                 found[name] = Path(value)
         wrong = [name for name, value in found.items() if not fits(value, known[name])]
         refuse((wrong, f"{trained} constants that cannot be: {listing(wrong)}."))

@@ -73,7 +73,7 @@ def test_the_camera_shows_the_latest_frame():
 
 
 @pytest.mark.slow
-def test_a_fit_finds_the_launcher_again():
+def test_a_fit_finds_the_launcher_again(tmp_path):
     quiet = dataclasses.replace(GUN, camera_period=0.0, noise=0.001)
 
     @jax.jit
@@ -91,7 +91,9 @@ def test_a_fit_finds_the_launcher_again():
     assert found.tangential == pytest.approx(GUN.tangential, abs=0.025)
     assert found.spin[0] == pytest.approx(GUN.spin[0], abs=5.0)
     np.testing.assert_allclose(found.launch, GUN.launch, atol=0.15)
-    assert Launcher.of_json(found.to_json()) == found
+    file = tmp_path / "found.json"
+    file.write_text(found.to_json(), encoding="utf-8")
+    assert Launcher.load(file) == found
 
 
 def test_the_cameras_noise_is_found():

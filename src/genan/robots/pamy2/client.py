@@ -111,13 +111,12 @@ class Pamy2Udp(Pamy2Client):
         try:
             self._socket.connect(self._address)  # the kernel then drops what others send
             self._call()
-        except OSError as error:
+        except BaseException as error:
             self.stop()
+            if not isinstance(error, OSError):
+                raise
             where = f"There is no way to the robot at {self.host}:{self.port} ({error.strerror})"
             raise ConnectionLostError(f"{where}; look at the network.") from error
-        except BaseException:
-            self.stop()
-            raise
 
     def read(self) -> Reading:
         """The newest reading; ``ConnectionLostError`` when nothing came for ``lost_after``. One

@@ -396,11 +396,9 @@ def track(
     times: Times,
     positions: Points,
     present: Bool[Array, " n"] | None = None,
-    velocity: Vector3 | None = None,
 ) -> FilterState:
     """The filter's states after each of ``n`` measurements: at increasing ``times`` [s], of
-    ``positions`` [m] where they are ``present`` (left out: all; the first must be), with a first
-    guess of the ``velocity`` [m/s]."""
+    ``positions`` [m] where they are ``present`` (left out: all; the first must be)."""
     there = jnp.ones(times.shape, bool) if present is None else present
 
     def one(state: FilterState, row: tuple[Array, ...]) -> tuple[FilterState, FilterState]:
@@ -408,7 +406,7 @@ def track(
         state = ball_filter.correct(ball_filter.predict(state, dt), measured, present)
         return state, state
 
-    first = ball_filter.start(positions[0], velocity)
+    first = ball_filter.start(positions[0])
     _, states = jax.lax.scan(one, first, (jnp.diff(times), positions[1:], there[1:]))
     return jax.tree.map(lambda a, rest: jnp.concatenate([a[None], rest]), first, states)
 

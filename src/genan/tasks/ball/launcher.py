@@ -54,20 +54,15 @@ class Launcher:
     @classmethod
     def load(cls, file: str | Path = "ballgun-2019") -> "Launcher":
         """A bundled launcher by its name, or one from a JSON file."""
-        return cls.of_json(launcher_text(file), str(file))
-
-    @classmethod
-    def of_json(cls, text: str, name: str = "the text") -> "Launcher":
-        """From the text of a JSON file called ``name``."""
         try:
-            numbers = frozen(json.loads(text))
+            numbers = frozen(json.loads(launcher_text(file)))
         except json.JSONDecodeError as error:
-            words = f"{name} is not a launcher: it is not JSON ({error})"
+            words = f"{file} is not a launcher: it is not JSON ({error})"
             raise DataError(f"{words}; make one by fitting balls.") from error
         wanted = sorted(field.name for field in fields(cls))
         found = sorted(numbers) if isinstance(numbers, dict) else [type(numbers).__name__]
         entries = f"expected the entries {listing(wanted)}, found {listing(found)}"
-        refuse((found != wanted, f"{name} is not a launcher: {entries}."), error=DataError)
+        refuse((found != wanted, f"{file} is not a launcher: {entries}."), error=DataError)
         return cls(**numbers)
 
     def to_json(self) -> str:

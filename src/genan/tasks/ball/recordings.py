@@ -56,8 +56,7 @@ def load(
     balls = read(file, group=group)
     for ball in balls:
         for wrong, words in _faults(ball, court or Court()):
-            if wrong:
-                raise DataError(f"{ball.name}: {words}")
+            refuse((wrong, f"{ball.name}: {words}"), error=DataError)
     return balls
 
 

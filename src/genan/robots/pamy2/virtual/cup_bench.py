@@ -41,11 +41,6 @@ class CupBench(robot.VirtualPamy2Cup):
 
     pushable = False
 
-    def reset(self, trial: int = 0) -> None:
-        """Put the arm back to hang at its rest controls, the ball below the cup."""
-        super().reset()
-        self.next_trial(trial)
-
     def next_trial(self, trial: int) -> None:
         """Hang the ball below the cup, still in trial 0; else it swings by a millimetre or two."""
         super().next_trial(trial)

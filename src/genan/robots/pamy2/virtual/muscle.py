@@ -22,7 +22,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genan.robots.pamy2.virtual.columns import Joints, Muscles, Scalar
+from genan.robots.pamy2.virtual.columns import Joints, Muscles, Scalar, applied
 
 MusclesByJoints = Float[Array, "8 4"]
 Elements = Float[Array, "8 elements"]  # Of the braid's friction, per muscle.
@@ -189,29 +189,21 @@ class Tendon(eqx.Module):
     def path(self, q: Joints) -> Muscles:
         """Contraction y_path [m] that pose q [rad] calls for."""
         dq = q - self.q_neutral
-        return self.y_assembly + self.slack + _weighted(self.arm, dq)
+        return self.y_assembly + self.slack + applied(self.arm, dq)
 
     def path_rate(self, qd: Joints) -> Muscles:
         """Rate of y_path [m/s]."""
-        return _weighted(self.arm, qd)
+        return applied(self.arm, qd)
 
     def joint_tension(self, tension: Muscles, q: Joints, slide: Muscles) -> Muscles:
         """Tension at the pulley [N] from the tension at the muscle [N]."""
-        bend = self.wrap + _weighted(self.route, jnp.abs(q))
+        bend = self.wrap + applied(self.route, jnp.abs(q))
         return tension * jnp.exp(-self.friction * bend * slide)
 
     def torque(self, joint_tension: Muscles) -> Joints:
         """Joint torques [N m] from the tensions at the pulleys [N]."""
-        return _weighted(self.arm.T, joint_tension)
+        return applied(self.arm.T, joint_tension)
 
     def slid(self, slide: Muscles, dy: Muscles) -> Muscles:
         """Sliding direction w after the contraction changed by ``dy`` [m]."""
         return jnp.clip(slide + dy / self.slide_distance, -1.0, 1.0)
-
-
-def _weighted(weights: Float[Array, "rows columns"], x: Float[Array, " columns"]) -> Array:
-    """``weights @ x``, written out: it fuses into the loop around it."""
-    total = weights[:, 0] * x[0]
-    for j in range(1, weights.shape[1]):
-        total = total + weights[:, j] * x[j]
-    return total

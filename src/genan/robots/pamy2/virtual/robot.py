@@ -185,13 +185,15 @@ class VirtualPamy2(VirtualRobot):
             self._drift = Drift.drawn(seed, rate=drift)
         self.reset()
 
-    def reset(self) -> None:
-        """Put the arm back to hang at its rest controls, as after switching the robot on."""
+    def reset(self, trial: int = 0) -> None:
+        """Put the arm back to hang at its rest controls, as after switching the robot on, and make
+        ready for ``trial``."""
         self._ticks = 0  # Since it was switched on.
         VirtualPamy2.next_trial(self, 0)
         with on_the_bench():
             self._state = _session(self._resting, np.int32(self.seed), np.asarray(self.hours))
             self._q = np.asarray(reported(self._aged, self._state))
+        self.next_trial(trial)
 
     def next_trial(self, trial: int) -> None:
         """As warm, worn and crept as the ticks since it was switched on have made it."""

@@ -349,12 +349,8 @@ class TennisBench(VirtualPamy2):
         self._hand = Hand(offset, self.room.base, self.racket_model, seed=seed)
         super().__init__(seed=seed, hours=hours, drift=drift)
 
-    def reset(self) -> None:
-        """Put the arm back to hang at its rest controls, and take the ball away."""
-        super().reset()
-        self.next_trial(0)
-
     def next_trial(self, trial: int) -> None:
+        """Ready for another trial, and the ball taken away."""
         super().next_trial(trial)
         self._racket = self._hand.racket(np.asarray(self._state.q))
         self._begin(None)
