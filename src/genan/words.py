@@ -69,6 +69,12 @@ def quantity(value: float, unit: str) -> str:
     return f"{number(factor * value)} {name}"
 
 
+def ordinal(count: int) -> str:
+    """A place in a sequence: "1st", "2nd", "11th"."""
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    return f"{count}{'th' if count % 100 in (11, 12, 13) else suffix}"
+
+
 def with_unit(name: str, unit: str) -> str:
     """A label: the name, and the unit where there is one."""
     return name if unit in ("1", "") else f"{name} [{unit}]"

@@ -233,8 +233,7 @@ def _torques(
 
 @jax.jit
 def _mean_and_deviation(ensemble: Ensemble, q: Array, u: Array) -> Float[Array, "2 n nq"]:
-    each = ensemble.torques(q, u)
-    return jnp.stack([jnp.mean(each, axis=0), jnp.std(each, axis=0)])
+    return jnp.stack([of(ensemble.torques(q, u), axis=0) for of in (jnp.mean, jnp.std)])
 
 
 def disagreement(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Joints:

@@ -23,33 +23,31 @@ class Fault:
         found, about = read_divergence(self.file)
         arrays = {name: array[0] for name, array in found.items()}  # a batch of one
         # The arrays that hold joint positions and velocities, in any task's scene.
-        ends = (".q", ".qpos")
-        held = [n for end in ends for n in arrays if n.startswith("scene.") and n.endswith(end)]
+        held = [n for n in arrays if n.startswith("scene.") and n.endswith((".q", ".qpos"))]
         missing = "The fault holds no joint positions, so it cannot be shown."
         refuse((not held, missing), error=DataError)
-        name_q, name_qd = held[0], f"{held[0]}d".replace("qposd", "qvel")
+        name_q, name_qd = known = held[0], f"{held[0]}d".replace("qposd", "qvel")
         # What a scene holds next to the joints comes after them.
         nq = arrays["past.q"].shape[1] if "past.q" in arrays else len(arrays[name_q])
         q = np.degrees([*arrays.get("past.q", ()), arrays[name_q][:nq]])
         u = np.array([*arrays.get("past.u", ()), arrays["u"]])
         episodes = plural(about.pop("count", 1), "episode")
-        say(f"{episodes} ran away; this is the state before the first did.")
-        for name, value in about.items():
-            say(f"{name}: {value}")
+        facts = (f"{name}: {value}" for name, value in about.items())
+        say("\n".join([f"{episodes} ran away; this is the state before the first did.", *facts]))
         columns = {"step": [str(k) for k in range(1 - len(q), 1)]}
         columns |= {f"q{k + 1} [deg]": _numbers(values) for k, values in enumerate(q.T)}
         columns |= {f"u{k + 1}": _numbers(values) for k, values in enumerate(u.T)}
         print_table(columns)
-        shown = {"velocities [deg/s]": np.degrees(arrays[name_qd][:nq])}
-        shown["action (before squashing)"] = arrays.get("action", np.empty(0))
-        for name, array in arrays.items():
-            if name.startswith("scene.") and name not in (name_q, name_qd):
-                shown[name.removeprefix("scene.")] = np.ravel(array)
-        shown["ball position [m]"] = arrays[name_q][nq:]
-        shown["ball velocity [m/s]"] = arrays[name_qd][nq:]
+        shown = {
+            "velocities [deg/s]": np.degrees(arrays[name_qd][:nq]),
+            "action (before squashing)": arrays.get("action", np.empty(0)),
+            **{n[6:]: a for n, a in arrays.items() if n[:6] == "scene." and n not in known},
+            "ball position [m]": arrays[name_q][nq:],
+            "ball velocity [m/s]": arrays[name_qd][nq:],
+        }
         for name, array in shown.items():
-            if len(array):
-                say(f"{name}: {'  '.join(_numbers(array))}")
+            if array.size:
+                say(f"{name}: {'  '.join(_numbers(np.ravel(array)))}")
         say(_verdict(arrays))
 
 

@@ -54,13 +54,8 @@ class RallyScene(eqx.Module):
     court: Court = eqx.field(static=True, default=Court())
     rubber: Rubber = eqx.field(static=True, default=Rubber())
 
-    @property
-    def nq(self) -> int:
-        return self.arm.nq
-
-    @property
-    def dt(self) -> float:
-        return self.arm.dt
+    nq = property(lambda scene: scene.arm.nq)
+    dt = property(lambda scene: scene.arm.dt)
 
     def start(self, arm: ArmState, flight: Int[Array, ""]) -> RallyState:
         """The arm as it is, and ball number ``flight`` at its launch."""
