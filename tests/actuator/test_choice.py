@@ -76,7 +76,7 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
     settings = FitSettings(base="linear", hidden=(), folds=4, members=4, history_length=2)
     fitting = Fitting(data, "pendulum", settings)
     ensemble = fitting.run()
-    whole = HeldOutSamples.of(fitting.dataset, data, lead=3)
+    whole = HeldOutSamples.of(fitting.dataset, data, reach=4)
     assert whole.steps * data.dt <= 0.5
     exam = replace(
         whole,
