@@ -2,6 +2,8 @@
 simulator does not know; and a robot with a slide and more controls than joints."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -23,9 +25,13 @@ FEW = "--steps 256 --num-envs 8 --judge 8 --task.pool 8 --task.ramped 0 --task.d
 FEW += " --ppo.hidden 8 --ppo.num-steps-per-env 16 --ppo.num-minibatches 2 --ppo.num-epochs 1"
 
 
-def test_a_policy_for_your_robot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, test, actuators = tmp_path / "data.h5", tmp_path / "test.h5", tmp_path / "actuators"
-    policy, tried = tmp_path / "reacher", tmp_path / "tried"
+def test_a_policy_for_your_robot(
+    tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "hydraulic-arm"
+    data, test, actuators = place / "data.h5", place / "test.h5", place / "actuators"
+    policy, tried = place / "reacher", place / "transfer-reacher" / "seed-0"
+    place.mkdir()
     for line in (
         typed(
             "genan collect --robot virtual-hydraulic-arm --trajectories 300 --out data.h5",
@@ -73,6 +79,22 @@ def test_a_policy_for_your_robot(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert len(constants["action_scale"]) == 3
     found = TransferResult.load(tried)
     assert found.robot_seeds == (0, 1, 2) and len(found.trials) == 3
+    # The benchmark types the same, and what is done is not done again: its table is left to make.
+    (tried / "done").touch()
+    line = typed(
+        "python benchmarks/any_robot.py servo-arm --steps 3000000 --seeds 5 --trials 20 "
+        "--tasks reacher",
+        *("--out", tmp_path),
+        instead={"servo-arm": "hydraulic-arm"},
+        seeds=1,
+    )
+    done = subprocess.run(
+        [sys.executable, *line], cwd=repository, capture_output=True, text=True, check=True
+    )
+    assert "$ genan" not in done.stdout
+    table = done.stdout.splitlines()
+    assert table[-2].startswith("| task | in simulation")
+    assert table[-1].startswith("| reacher | 0.0")
 
 
 def test_a_robot_with_a_slide_and_more_controls_than_joints(tmp_path: Path) -> None:

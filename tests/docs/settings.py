@@ -124,6 +124,8 @@ ELSEWHERE: dict[str, str] = {
             "genan fit --data data.h5 --robot hydraulic-arm --out actuators",
             "genan evaluate --actuators actuators --data test.h5",
             "genan transfer reacher --policy reacher --robot-seeds 0 1 2 --trials 20",
+            "python benchmarks/any_robot.py servo-arm --steps 3000000 --seeds 5 --trials 20 "
+            "--tasks reacher",
         ),
         "rl/test_train": (
             "genan train reacher",
