@@ -125,7 +125,7 @@ def test_what_is_taken_without_asking_is_refused_too(tmp_path):
         pytest.raises(DataError, match="Reading log.npz would take more than the 0.1 GB allowed"),
         memory.allow(0.1, [Path("log.npz")]),
     ):
-        np.empty(200_000_000, np.uint8)
+        np.empty(4_000_000_000, np.uint8)  # far more than other threads may give back meanwhile
 
 
 def test_the_limit_grows_with_the_file(tmp_path, monkeypatch):
